@@ -1,0 +1,70 @@
+"""Weights on disk: safetensors beside a JSON record, written so that no crash can spoil them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as to_bytes
+
+
+class CheckpointError(RuntimeError):
+    """A file that cannot be used as a checkpoint; the message names the path and the reason."""
+
+
+def write_atomically(path: str | Path, content: bytes) -> None:
+    """Write a file under a temporary name, force it to disk, then rename it into place.
+
+    Whoever reads `path` sees the old content or the new one, never a part of either, also
+    when the process is killed in between.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.part")
+    with open(temporary, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def write_tensors(path: str | Path, tensors: dict[str, torch.Tensor], note: dict | None = None) -> str:
+    """Write tensors with a JSON note in the file's header; returns the sha256 of the file."""
+    flat = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    content = to_bytes(flat, {"note": json.dumps(note)} if note is not None else None)
+    write_atomically(path, content)
+    return hashlib.sha256(content).hexdigest()
+
+
+def read_tensors(path: str | Path) -> tuple[dict[str, torch.Tensor], dict | None]:
+    """The tensors of a file and its note (None if it has none).
+
+    Raises:
+        CheckpointError: if the file is missing, truncated or no safetensors file.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise CheckpointError(f"{path}: no such checkpoint")
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            note = (file.metadata() or {}).get("note")
+    except (SafetensorError, OSError) as problem:
+        raise CheckpointError(
+            f"{path}: truncated, or not a safetensors file ({problem}); get a fresh copy of it"
+        ) from None
+    return tensors, json.loads(note) if note is not None else None
+
+
+def sha256(path: str | Path) -> str:
+    """The sha256 of a file, hexadecimal."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()

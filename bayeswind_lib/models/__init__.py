@@ -1,0 +1,44 @@
+"""Architectures, one file each, all with the same call. They know no tunnel."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from bayeswind_lib.models.transformer import Transformer, TransformerConfig
+
+ARCHITECTURES = {"transformer": Transformer}
+
+
+def architecture(name: str) -> type[nn.Module]:
+    """The class behind an architecture's name; ValueError if there is none."""
+    if name not in ARCHITECTURES:
+        raise ValueError(
+            f"no architecture is called {name!r}: choose one of {', '.join(ARCHITECTURES)}"
+        )
+    return ARCHITECTURES[name]
+
+
+def build(name: str, config: dict, rng: torch.Generator | None = None) -> nn.Module:
+    """A network of the given architecture and config; freshly initialised if `rng` is given."""
+    kind = architecture(name)
+    try:
+        model = kind(kind.Config(**config))
+    except TypeError as problem:
+        raise ValueError(f"this config does not fit a {name}: {problem}") from None
+    return model.initialise(rng) if rng is not None else model
+
+
+def count_parameters(model: nn.Module) -> int:
+    """Number of trained numbers in a network, counted tensor by tensor."""
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+__all__ = [
+    "ARCHITECTURES",
+    "Transformer",
+    "TransformerConfig",
+    "architecture",
+    "build",
+    "count_parameters",
+]

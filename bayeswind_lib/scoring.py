@@ -1,0 +1,184 @@
+"""How far a predictor is from the exact posterior, in bits; and predictors of known score.
+
+A predictor is anything with `predict(inputs) -> log2-probabilities`: a network, the oracle, or one
+of the reference predictors in `bayeswind_lib.references`. All go through the same evaluator.
+
+Axes: B episodes, K scored positions, Y outcomes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from bayeswind_lib.tunnels import Episodes
+
+MEASURES = ("entropy_mae", "kl", "cross_entropy_gap", "tv", "support_leak")
+
+
+def entropy_bits(log2_prob: torch.Tensor) -> torch.Tensor:
+    """Shannon entropy over the last axis, in bits; 0 log 0 counts as 0.
+
+    >>> entropy_bits(torch.tensor([0.5, 0.25, 0.25, 0.0]).log2()).item()
+    1.5
+    """
+    log2_prob = log2_prob.double()
+    return -(log2_prob.exp2() * log2_prob.clamp(min=-1e300)).sum(-1)
+
+
+def kl_bits(prob: torch.Tensor, log2_prob: torch.Tensor) -> torch.Tensor:
+    """Kullback-Leibler divergence of the truth `prob` from a prediction, in bits, over the last axis.
+
+    Infinite where the prediction rules out something that can happen.
+    """
+    prob, log2_prob = prob.double(), log2_prob.double()
+    surprise = torch.where(prob > 0, prob * (prob.log2() - log2_prob), 0.0)
+    return surprise.sum(-1).clamp(min=0.0)  # rounding can leave -1e-17
+
+
+def measure(log2_prob: torch.Tensor, episodes: Episodes) -> dict[str, torch.Tensor]:
+    """Every measure at every episode and position: float64 (B, K) by name.
+
+    `entropy_mae`: |H(prediction) - H(posterior)| in bits, per episode *before* any averaging
+    (Paper I, Eq. 8, read as a mean over sequences too); errors of opposite sign do not cancel.
+    `kl`: KL(posterior || prediction), bits. `cross_entropy_gap`: log2-loss on what happened
+    minus the oracle's, bits; may be negative in one episode. `tv`: half the absolute
+    difference, 0..1. `support_leak`: probability given to outcomes that are impossible.
+
+    Raises:
+        ValueError: if the shapes differ or the prediction is not a distribution.
+    """
+    truth, log2_prob = episodes.posterior, log2_prob.double()
+    if log2_prob.shape != truth.shape:
+        raise ValueError(
+            f"predict returned shape {tuple(log2_prob.shape)}, expected "
+            f"{tuple(truth.shape)} (episodes, positions, outcomes)"
+        )
+    prob = log2_prob.exp2()
+    if not torch.allclose(prob.sum(-1), torch.ones((), dtype=torch.float64), atol=1e-6):
+        raise ValueError(
+            "predict returned rows that do not sum to 1: it must return normalised log2-probabilities"
+        )
+    happened = episodes.targets[..., None]
+    loss = -log2_prob.gather(-1, happened)[..., 0]
+    oracle_loss = -truth.gather(-1, happened)[..., 0].log2()
+    return {
+        "entropy_mae": (entropy_bits(log2_prob) - entropy_bits(truth.log2())).abs(),
+        "kl": kl_bits(truth, log2_prob),
+        "cross_entropy_gap": loss - oracle_loss,
+        "tv": (prob - truth).abs().sum(-1) / 2,
+        "support_leak": torch.where(truth > 0, 0.0, prob).sum(-1),
+    }
+
+
+@dataclass(frozen=True)
+class Score:
+    """The measures averaged over episodes and positions, with standard errors.
+
+    A standard error is the deviation of the episodes' own means over sqrt(n_episodes), since
+    positions of one episode are not independent; it is NaN where the mean is infinite.
+    `per_position` and `per_position_se` hold the same names, float64 arrays of length K.
+    `entropy`, `oracle_entropy`: mean entropy at each position, bits, length K.
+    `entropy_curve_mae`: the difference of those two curves, a laxer definition that some
+    published code uses: errors that differ in sign between episodes cancel in it.
+    """
+
+    entropy_mae: float
+    kl: float
+    cross_entropy_gap: float
+    tv: float
+    support_leak: float
+    entropy_mae_se: float
+    kl_se: float
+    cross_entropy_gap_se: float
+    tv_se: float
+    support_leak_se: float
+    entropy_curve_mae: float
+    n_episodes: int
+    per_position: dict[str, np.ndarray] = field(repr=False)
+    per_position_se: dict[str, np.ndarray] = field(repr=False)
+    entropy: np.ndarray = field(repr=False)
+    oracle_entropy: np.ndarray = field(repr=False)
+
+    def to_dict(self) -> dict:
+        """Plain JSON types; an infinite value becomes the string "inf", NaN becomes None."""
+        scalars = {k: v for k, v in vars(self).items() if isinstance(v, int | float)}
+        rows = {k: v.tolist() for k, v in self.per_position.items()}
+        return _plain(scalars | {"per_position": rows, "entropy": self.entropy.tolist(),
+                                 "oracle_entropy": self.oracle_entropy.tolist()})
+
+
+def _plain(value):
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    if isinstance(value, float) and math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return value
+
+
+@torch.no_grad()
+def score_episodes(predictor, episodes: Episodes, batch_size: int = 256) -> Score:
+    """Score a predictor on given episodes.
+
+    Args:
+        predictor: anything with `predict(inputs) -> (B, K, Y)` log2-probabilities.
+        episodes: at least 2 of them, so that there is a standard error.
+        batch_size: how many are predicted at once.
+    """
+    if len(episodes) < 2:
+        raise ValueError(f"{len(episodes)} episode: a standard error needs at least 2")
+    parts, curves = [], []
+    for start in range(0, len(episodes), batch_size):
+        some = episodes[start : start + batch_size]
+        log2_prob = predictor.predict(some.inputs)
+        parts.append(measure(log2_prob, some))
+        curves.append(torch.stack([entropy_bits(log2_prob), entropy_bits(some.posterior.log2())]))
+    cells = {name: torch.cat([part[name] for part in parts]).cpu().numpy() for name in MEASURES}
+    entropy, oracle = torch.cat(curves, dim=1).mean(1).cpu().numpy()
+    result: dict = {}
+    for name, cell in cells.items():
+        result[name] = float(cell.mean())
+        result[f"{name}_se"] = _standard_error(cell.mean(1))
+    return Score(
+        **result,
+        entropy_curve_mae=float(np.abs(entropy - oracle).mean()),
+        n_episodes=len(episodes),
+        per_position={name: cell.mean(0) for name, cell in cells.items()},
+        per_position_se={
+            name: np.array([_standard_error(column) for column in cell.T])
+            for name, cell in cells.items()
+        },
+        entropy=entropy,
+        oracle_entropy=oracle,
+    )
+
+
+def _standard_error(values: np.ndarray) -> float:
+    if not np.isfinite(values).all():
+        return math.nan
+    return float(values.std(ddof=1) / math.sqrt(len(values)))
+
+
+def score(
+    predictor, tunnel, n_episodes: int = 2000, *, rng: torch.Generator, batch_size: int = 256
+) -> Score:
+    """Score a predictor on fresh episodes of a tunnel.
+
+    Args:
+        predictor: a network, an oracle or a reference predictor.
+        tunnel: where the episodes come from.
+        n_episodes: how many, at least 2.
+        rng: the only source of randomness; the episodes are drawn on the network's device.
+        batch_size: how many episodes are predicted at once.
+    """
+    device = next((p.device for p in predictor.parameters()), None) if isinstance(
+        predictor, torch.nn.Module
+    ) else None
+    return score_episodes(predictor, tunnel.sample(n_episodes, rng, device), batch_size)

@@ -1,0 +1,341 @@
+"""The training loop: one function for every tunnel and architecture, exact in resuming.
+
+Update n reads episodes drawn from a generator seeded with (data_seed, n). Nothing else is
+random, so weights, optimiser state and the step are all that a resumed run needs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import signal
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+from tqdm.auto import tqdm
+
+from bayeswind_lib import models, tunnels
+from bayeswind_lib.checkpoints.files import CheckpointError, read_tensors, write_tensors
+from bayeswind_lib.scoring import score_episodes
+from bayeswind_lib.training.environment import describe_environment
+from bayeswind_lib.training.optimiser import Muon, split_parameters
+from bayeswind_lib.training.recipe import Recipe
+
+STATE = "state.safetensors"
+
+
+class Interrupted(KeyboardInterrupt):
+    """Training was stopped by a signal, after its state was saved."""
+
+
+@dataclass
+class Run:
+    """A training run in memory: what is trained, with what, and how far it got."""
+
+    recipe: Recipe
+    tunnel: object
+    model: nn.Module
+    optimisers: list[torch.optim.Optimizer]
+    device: torch.device
+    step: int = 0
+    seconds: float = 0.0
+    curve: list[dict] = field(default_factory=list)
+    interruptions: int = 0
+    environment: dict = field(default_factory=dict)
+
+
+def generator(device: torch.device | str, *seeds: int) -> torch.Generator:
+    """A generator whose stream depends on all the seeds together."""
+    state = np.random.SeedSequence(seeds).generate_state(1, np.uint64)[0]
+    return torch.Generator(device).manual_seed(int(state >> np.uint64(1)))
+
+
+def check_device(name: str) -> torch.device:
+    """The device called `name`, if work can be done on it.
+
+    Raises:
+        ValueError: if there is no such device here, with the names that would work.
+    """
+    found = ["cpu"]
+    if torch.cuda.is_available():
+        found += ["cuda"] + [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+    if torch.backends.mps.is_available():
+        found.append("mps")
+    if str(name) not in found:
+        raise ValueError(f"device {str(name)!r} is not available here: choose one of {', '.join(found)}")
+    return torch.device(name)
+
+
+def model_config(recipe: Recipe) -> dict:
+    """The network's full config: the recipe's sizes, and what the tunnel's interface fixes."""
+    tunnel = tunnels.build(recipe.tunnel, recipe.tunnel_config)
+    wanted = models.architecture(recipe.architecture).Config.__dataclass_fields__
+    given = {k: v for k, v in tunnel.interface.to_dict().items() if k in wanted}
+    return given | recipe.model_config
+
+
+def optimisers(model: nn.Module, recipe: Recipe) -> list[torch.optim.Optimizer]:
+    """The optimisers that a recipe asks for; each group remembers its own full rate as `peak`."""
+    matrices, rest = split_parameters(model)
+    adamw = {"betas": recipe.betas, "weight_decay": recipe.weight_decay}
+    if recipe.optimiser == "adamw":
+        chosen = [torch.optim.AdamW(matrices + rest, lr=recipe.learning_rate, **adamw)]
+    else:
+        # In float32 everywhere but where the whole run may use bfloat16: see `optimiser.py`.
+        dtype = torch.bfloat16 if recipe.precision == "bfloat16" else torch.float32
+        decay = {"weight_decay": recipe.weight_decay, "momentum": recipe.momentum}
+        chosen = [
+            Muon(matrices, lr=recipe.matrix_learning_rate, dtype=dtype, **decay),
+            torch.optim.AdamW(rest, lr=recipe.learning_rate, **adamw),
+        ]
+    for optimiser in chosen:
+        for group in optimiser.param_groups:
+            group["peak"] = group["lr"]
+    return chosen
+
+
+def start(recipe: Recipe, device: str = "cpu") -> Run:
+    """A run at step 0."""
+    where = check_device(device)
+    model = models.build(recipe.architecture, model_config(recipe), generator("cpu", recipe.seed))
+    model.to(where)
+    tunnel = tunnels.build(recipe.tunnel, recipe.tunnel_config)
+    return Run(
+        recipe, tunnel, model, optimisers(model, recipe), where,
+        environment=describe_environment(where),  # now: the checkout may change while it trains
+    )
+
+
+def save_state(run: Run, folder: Path) -> None:
+    """Write all that `load_state` needs into one file, atomically."""
+    tensors = {f"model.{name}": t for name, t in run.model.state_dict().items()}
+    for i, optimiser in enumerate(run.optimisers):
+        for j, state in optimiser.state_dict()["state"].items():
+            tensors |= {f"optimiser.{i}.{j}.{name}": t for name, t in state.items()}
+    note = {
+        "recipe": run.recipe.to_dict(), "step": run.step, "seconds": run.seconds,
+        "curve": run.curve, "interruptions": run.interruptions,
+    }
+    write_tensors(folder / STATE, tensors, note)
+
+
+def load_state(recipe: Recipe, folder: Path, device: str = "cpu") -> Run:
+    """The run that `save_state` wrote.
+
+    Raises:
+        CheckpointError: if the file is damaged, or belongs to another recipe.
+    """
+    path = Path(folder) / STATE
+    tensors, note = read_tensors(path)
+    if note is None or "recipe" not in note:
+        raise CheckpointError(f"{path}: not the state of a training run")
+    saved, asked = note["recipe"], recipe.to_dict()
+    differing = sorted(k for k in saved.keys() | asked.keys() if saved.get(k) != asked.get(k))
+    if differing:
+        raise CheckpointError(
+            f"{path}: written by another recipe ({', '.join(differing)} differ); "
+            "resume with that recipe, or train in an empty folder"
+        )
+    run = start(recipe, device)
+    groups: dict[str, dict] = {"model": {}, "optimiser": {}}
+    for name, tensor in tensors.items():
+        kind, rest = name.split(".", 1)
+        groups[kind][rest] = tensor
+    run.model.load_state_dict(groups["model"])
+    for i, optimiser in enumerate(run.optimisers):
+        state: dict[int, dict] = {}
+        for name, tensor in groups["optimiser"].items():
+            owner, parameter, key = name.split(".")
+            if int(owner) == i:
+                state.setdefault(int(parameter), {})[key] = tensor
+        optimiser.load_state_dict(optimiser.state_dict() | {"state": state})
+    run.step, run.seconds, run.curve = note["step"], note["seconds"], note["curve"]
+    run.interruptions = note["interruptions"] + (run.step < recipe.steps)
+    return run
+
+
+def loss_bits(logits: torch.Tensor, episodes: tunnels.Episodes, supervision: str) -> torch.Tensor:
+    """Mean cross-entropy over episodes and scored positions, in bits.
+
+    `sampled`: of the outcomes that happened. `posterior`: its conditional expectation given
+    the context, the cross-entropy against the exact posterior.
+    """
+    if supervision == "sampled":
+        loss = F.cross_entropy(logits.flatten(0, -2), episodes.targets.flatten())
+    else:
+        truth = episodes.posterior.to(logits.dtype)
+        loss = -(truth * F.log_softmax(logits, dim=-1)).sum(-1).mean()
+    return loss / math.log(2)
+
+
+def update(run: Run, forward) -> torch.Tensor:
+    """One step of training; returns the loss in bits (a tensor, so that a GPU need not wait)."""
+    recipe, device = run.recipe, run.device
+    episodes = run.tunnel.sample(recipe.batch_size, generator(device, recipe.data_seed, run.step))
+    run.model.train()
+    with torch.autocast(device.type, torch.bfloat16, enabled=recipe.precision == "bfloat16"):
+        logits = forward(episodes.inputs)
+    loss = loss_bits(logits, episodes, recipe.supervision)
+    loss.backward()
+    if recipe.grad_clip:
+        nn.utils.clip_grad_norm_(run.model.parameters(), recipe.grad_clip)
+    for optimiser in run.optimisers:
+        for group in optimiser.param_groups:
+            group["lr"] = group["peak"] * recipe.rate(run.step)
+        optimiser.step()
+        optimiser.zero_grad()
+    run.step += 1
+    return loss.detach()
+
+
+def evaluation_episodes(recipe: Recipe) -> tuple[tunnels.Episodes, str]:
+    """The fixed episodes of a learning curve, and the first 16 digits of their sha256."""
+    tunnel = tunnels.build(recipe.tunnel, recipe.tunnel_config)
+    episodes = tunnel.sample(recipe.eval_episodes, generator("cpu", recipe.eval_seed))
+    content = episodes.inputs.numpy().tobytes() + episodes.targets.numpy().tobytes()
+    return episodes, hashlib.sha256(content).hexdigest()[:16]
+
+
+@contextlib.contextmanager
+def _signals_caught():
+    """Turn SIGINT and SIGTERM into a flag, so that a step is finished and the state saved."""
+    caught: list[int] = []
+    old = {}
+    with contextlib.suppress(ValueError):  # not in the main thread: leave signals alone
+        for kind in (signal.SIGINT, signal.SIGTERM):
+            old[kind] = signal.signal(kind, lambda number, frame: caught.append(number))
+    try:
+        yield caught
+    finally:
+        for kind, handler in old.items():
+            signal.signal(kind, handler)
+
+
+@contextlib.contextmanager
+def _matmul_precision(precision: str):
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def train(
+    recipe: Recipe,
+    folder: str | Path | None = None,
+    device: str = "cpu",
+    resume: bool = False,
+    progress: bool = True,
+    save_every: float = 60.0,
+) -> tuple[nn.Module, dict]:
+    """Train a network as the recipe says.
+
+    Args:
+        recipe: what to do.
+        folder: where the run's state and snapshots go; None keeps nothing on disk.
+        device: "cpu", "cuda", ...
+        resume: go on from the state in `folder` if there is one. Without it, a folder that
+            holds a state is refused.
+        progress: show a progress bar on standard output.
+        save_every: seconds between two writes of the state.
+    Returns:
+        the network in eval mode, and its record: recipe, config, curve, seconds, environment.
+    Raises:
+        ValueError: for an unknown device. CheckpointError: for a state that does not fit.
+        Interrupted: on SIGINT or SIGTERM, after the state was saved.
+    """
+    folder = Path(folder) if folder is not None else None
+    run = _start_or_resume(recipe, folder, device, resume)
+    episodes, fingerprint = evaluation_episodes(recipe)
+    episodes = episodes.to(run.device)
+    forward = torch.compile(run.model) if recipe.compile else run.model
+    begun, saved = time.monotonic() - run.seconds, time.monotonic()
+    bar = tqdm(
+        total=recipe.steps, initial=run.step, disable=not progress, file=sys.stdout,
+        unit="step", mininterval=1.0, dynamic_ncols=True, desc=f"{recipe.tunnel} {recipe.architecture}",
+    )
+    with bar, _signals_caught() as caught, _matmul_precision(recipe.precision):
+        if run.step == 0 and not run.curve:
+            _evaluate(run, episodes, None)
+        while run.step < recipe.steps:
+            loss = update(run, forward)
+            run.seconds = time.monotonic() - begun
+            if run.step % recipe.eval_every == 0 or run.step == recipe.steps:
+                row = _evaluate(run, episodes, loss)
+                bar.set_postfix_str(f"entropy error {row['entropy_mae']:.4f}, KL {row['kl']:.5f} bits")
+            bar.update()
+            if folder is not None:
+                if run.step in recipe.snapshot_steps:
+                    write_tensors(snapshot_path(folder, run.step), run.model.state_dict())
+                due = time.monotonic() - saved >= save_every
+                if due or caught or run.step == recipe.steps:
+                    save_state(run, folder)
+                    saved = time.monotonic()
+            if caught:
+                where = f"in {folder}; go on with resume=True (--resume)" if folder else "nowhere: no folder was given"
+                raise Interrupted(f"stopped at step {run.step} of {recipe.steps}, saved {where}")
+    run.model.eval()
+    return run.model, _record(run, fingerprint)
+
+
+def snapshot_path(folder: str | Path, step: int) -> Path:
+    """Where the weights after update `step` are kept."""
+    return Path(folder) / "snapshots" / f"step{step:07d}.safetensors"
+
+
+def _start_or_resume(recipe: Recipe, folder: Path | None, device: str, resume: bool) -> Run:
+    if resume and folder is None:
+        raise ValueError("resume needs the folder of the run to go on with")
+    if folder is not None and (folder / STATE).exists():
+        if not resume:
+            raise CheckpointError(
+                f"{folder / STATE}: a run is already there; resume it, or choose another folder"
+            )
+        return load_state(recipe, folder, device)
+    return start(recipe, device)
+
+
+def _evaluate(run: Run, episodes: tunnels.Episodes, loss: torch.Tensor | None) -> dict:
+    """Score the network on the fixed episodes and add a row to the learning curve."""
+    run.model.eval()
+    result = score_episodes(run.model, episodes)
+    row = {
+        "step": run.step, "episodes": run.step * run.recipe.batch_size,
+        "seconds": round(run.seconds, 2), "loss": None if loss is None else float(loss),
+        "entropy_mae": result.entropy_mae, "kl": result.kl, "tv": result.tv,
+    }
+    run.curve.append(json.loads(json.dumps(row)))
+    return row
+
+
+def _record(run: Run, fingerprint: str) -> dict:
+    """All that is known of a finished run, as JSON types."""
+    recipe = run.recipe
+    return {
+        "tunnel": recipe.tunnel,
+        "tunnel_config": run.tunnel.config,
+        "architecture": recipe.architecture,
+        "config": run.model.config.to_dict(),
+        "parameters": models.count_parameters(run.model),
+        "recipe": recipe.to_dict(),
+        "recipe_tag": recipe.tag,
+        "seed": recipe.seed,
+        "data_seed": recipe.data_seed,
+        "steps": run.step,
+        "episodes": run.step * recipe.batch_size,
+        "schedule_ended": run.step == recipe.steps,
+        "seconds": round(run.seconds, 1),
+        "interruptions": run.interruptions,
+        "evaluation_sha256": fingerprint,
+        "curve": run.curve,
+        **run.environment,
+    }

@@ -1,0 +1,16 @@
+"""Wind tunnels: tasks whose posterior is known exactly. They know no model."""
+
+from bayeswind_lib.tunnels.base import Episodes, Interface
+from bayeswind_lib.tunnels.bijection import Bijection
+
+TUNNELS = {"bijection": Bijection}
+
+
+def build(name: str, config: dict | None = None):
+    """The tunnel called `name`, built with `config`; ValueError if there is none of that name."""
+    if name not in TUNNELS:
+        raise ValueError(f"no tunnel is called {name!r}: choose one of {', '.join(TUNNELS)}")
+    return TUNNELS[name](**(config or {}))
+
+
+__all__ = ["TUNNELS", "Bijection", "Episodes", "Interface", "build"]

@@ -1,0 +1,68 @@
+"""What every wind tunnel hands out: episodes, and the sizes that a network must know.
+
+Axes: B episodes, K scored positions, T tokens, F features, Y outcomes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+
+import torch
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """A batch of problems together with the truth about each of them.
+
+    Attributes:
+        inputs: what a model reads: int64 (B, T) tokens or float32 (B, T, F) features.
+        targets: what happened: int64 (B, K).
+        posterior: the exact predictive distribution: float64 (B, K, Y), rows sum to 1.
+        latents: what nature drew, by name; every tensor starts with the axis B.
+    """
+
+    inputs: torch.Tensor
+    targets: torch.Tensor
+    posterior: torch.Tensor
+    latents: dict[str, torch.Tensor] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return self.inputs.shape[0]
+
+    def __getitem__(self, index: slice | torch.Tensor) -> Episodes:
+        """The chosen episodes (a slice, a mask or a list of row numbers)."""
+        return self._map(lambda tensor: tensor[index])
+
+    def to(self, device: torch.device | str) -> Episodes:
+        """The same episodes with every tensor on `device`."""
+        return self._map(lambda tensor: tensor.to(device))
+
+    def _map(self, change) -> Episodes:
+        latents = {name: change(tensor) for name, tensor in self.latents.items()}
+        return Episodes(change(self.inputs), change(self.targets), change(self.posterior), latents)
+
+
+@dataclass(frozen=True)
+class Interface:
+    """The sizes of a tunnel that a network is built from; it tells nothing about the task.
+
+    Attributes:
+        n_tokens: size of the input vocabulary (0 if the inputs are features).
+        n_features: width of an input vector (0 if the inputs are tokens).
+        n_positions: T, the longest input.
+        scored: the K input positions at which a prediction is read out.
+        n_outputs: Y, the number of outcomes.
+        first_output_token: the token that stands for outcome 0 (outcome y is token
+            `first_output_token + y`), or None if outcomes are no tokens.
+    """
+
+    n_tokens: int
+    n_features: int
+    n_positions: int
+    scored: tuple[int, ...]
+    n_outputs: int
+    first_output_token: int | None
+
+    def to_dict(self) -> dict:
+        """Plain JSON types, for a record."""
+        return asdict(self) | {"scored": list(self.scored)}
