@@ -1,1 +1,140 @@
+"""Trained networks on disk: weights as safetensors, and beside them a JSON record of how they came to be.
 
+The book's own networks lie in the folder `weights` of this package, so that installing the
+package brings them along. Set the environment variable BAYESWIND_WEIGHTS to read them from
+another folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from bayeswind_lib import models
+from bayeswind_lib.checkpoints.files import (
+    CheckpointError,
+    read_tensors,
+    sha256,
+    write_atomically,
+    write_tensors,
+)
+
+REQUIRED = ("name", "seed", "architecture", "config", "tunnel", "tunnel_config", "sha256")
+
+
+def weights_folder() -> Path:
+    """Where shipped networks are looked for."""
+    return Path(os.environ.get("BAYESWIND_WEIGHTS") or Path(__file__).parent / "weights")
+
+
+def path_of(name: str, seed: int = 0, folder: str | Path | None = None) -> Path:
+    """The weights file of a named network."""
+    return Path(folder or weights_folder()) / f"{name}-seed{seed}.safetensors"
+
+
+def save(
+    model: nn.Module, record: dict, name: str, seed: int = 0, folder: str | Path | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Path:
+    """Write a network and its record; both files appear whole or not at all.
+
+    Args:
+        model: any architecture of the book.
+        record: what `train` returned, with `scores` added; JSON types.
+        name: `<tunnel>-<architecture>[-classroom][-<variant>]`.
+        seed: tells apart runs of one name.
+        folder: where to; the package's own folder by default.
+        dtype: number type of the stored weights.
+    Returns:
+        the path of the weights; the record lies beside it with the suffix `.json`.
+    """
+    path = path_of(name, seed, folder)
+    digest = write_tensors(path, {k: v.to(dtype) for k, v in model.state_dict().items()})
+    full = {"name": name, **record, "seed": seed, "dtype": str(dtype).removeprefix("torch."), "sha256": digest}
+    missing = [key for key in REQUIRED if key not in full]
+    if missing:
+        raise ValueError(f"the record of {name} lacks {', '.join(missing)}")
+    text = json.dumps(full, indent=1, allow_nan=False) + "\n"
+    write_atomically(path.with_suffix(".json"), text.encode())
+    return path
+
+
+def read_record(path: str | Path) -> dict:
+    """The record beside a weights file.
+
+    Raises:
+        CheckpointError: if it is missing, is no JSON or lacks a needed entry.
+    """
+    sidecar = Path(path).with_suffix(".json")
+    try:
+        record = json.loads(sidecar.read_text())
+    except FileNotFoundError:
+        raise CheckpointError(f"{sidecar}: the record of these weights is missing") from None
+    except (ValueError, OSError) as problem:
+        raise CheckpointError(f"{sidecar}: not a readable record ({problem})") from None
+    missing = [key for key in REQUIRED if not isinstance(record, dict) or key not in record]
+    if missing:
+        raise CheckpointError(f"{sidecar}: not a record of weights, {', '.join(missing)} missing")
+    return record
+
+
+def load_file(path: str | Path, device: str | torch.device = "cpu") -> nn.Module:
+    """A network from a weights file and the record beside it, in eval mode and float32.
+
+    Returns:
+        the network; its attribute `record` is the sidecar's content.
+    Raises:
+        CheckpointError: if a file is missing, truncated, foreign, altered since it was
+            written, or does not fit the config in its record.
+    """
+    path = Path(path)
+    tensors, _ = read_tensors(path)
+    record = read_record(path)
+    if sha256(path) != record["sha256"]:
+        raise CheckpointError(
+            f"{path}: differs from the file that its record describes (sha256); get a fresh copy of both"
+        )
+    try:
+        model = models.build(record["architecture"], record["config"])
+        model.load_state_dict(tensors)
+    except (ValueError, RuntimeError) as problem:
+        reason = str(problem).splitlines()
+        raise CheckpointError(f"{path}: does not fit its record: {' '.join(reason[:3])}") from None
+    model.float().to(device).eval().requires_grad_(False)
+    model.record = record
+    return model
+
+
+def load(name: str, seed: int = 0, device: str | torch.device = "cpu") -> nn.Module:
+    """A network that ships with the book, for example `load("bijection-transformer")`.
+
+    Raises:
+        CheckpointError: if there is none of that name and seed; the message lists what there is.
+    """
+    path = path_of(name, seed)
+    if not path.is_file():
+        known = ", ".join(f"{row['name']} (seed {row['seed']})" for row in shipped()) or "none"
+        raise CheckpointError(f"{path}: no network {name!r} with seed {seed} is shipped; there are: {known}")
+    return load_file(path, device)
+
+
+def shipped() -> list[dict]:
+    """The records of all shipped networks, sorted by name and seed."""
+    records = [read_record(path) for path in weights_folder().glob("*.safetensors")]
+    return sorted(records, key=lambda record: (record["name"], record["seed"]))
+
+
+__all__ = [
+    "CheckpointError",
+    "load",
+    "load_file",
+    "path_of",
+    "read_record",
+    "save",
+    "shipped",
+    "weights_folder",
+]
