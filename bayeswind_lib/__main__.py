@@ -14,7 +14,7 @@ try:
 except ImportError:  # the one part of the library that needs it
     sys.exit("the command line needs the package typer: pip install typer")
 
-from bayeswind_lib import checkpoints, ledger, scoring, training, tunnels
+from bayeswind_lib import checkpoints, scoring, training, tunnels
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False,
@@ -75,6 +75,18 @@ def score(
         _print_score(result.to_dict())
 
 
+@app.command()
+def sweep(
+    steps: Annotated[int, typer.Option(help="Updates a run.")] = 1500,
+    seeds: Annotated[int, typer.Option(help="How many seeds, from 0.")] = 1,
+    path: Annotated[Path, typer.Option(help="The record; finished runs in it are kept.")] = Path("runs/optimiser_sweep.json"),
+) -> None:
+    """Compare AdamW and Muon on the classroom tunnel, each at five learning rates. Resumable."""
+    recipes = training.optimiser_recipes(steps, tuple(range(seeds)))
+    training.sweep(recipes, path, report=typer.echo)
+    typer.echo(f"{len(recipes)} runs in {path}")
+
+
 @app.command("list")
 def list_networks(as_json: Json = False) -> None:
     """List the networks that ship with the book, with their scores."""
@@ -97,6 +109,8 @@ def list_networks(as_json: Json = False) -> None:
 @app.command("ledger")
 def show_ledger(as_json: Json = False) -> None:
     """Show every published number beside what is measured here, and what follows."""
+    from bayeswind_lib import ledger  # reads stored records: only when asked for
+
     typer.echo(json.dumps(ledger.rows(), indent=1) if as_json else ledger.main_table())
 
 

@@ -4,6 +4,7 @@ from bayeswind_lib.training.loop import Interrupted, check_device, train
 from bayeswind_lib.training.optimiser import Muon, orthogonalise
 from bayeswind_lib.training.presets import N_EPISODES, PRESETS, recipe
 from bayeswind_lib.training.recipe import Recipe
+from bayeswind_lib.training.sweep import best, optimiser_recipes, sweep
 
 __all__ = [
     "N_EPISODES",
@@ -11,8 +12,11 @@ __all__ = [
     "Interrupted",
     "Muon",
     "Recipe",
+    "best",
     "check_device",
+    "optimiser_recipes",
     "orthogonalise",
     "recipe",
+    "sweep",
     "train",
 ]
