@@ -34,13 +34,14 @@ def train(
     supervision: Annotated[str, typer.Option(help="sampled | posterior")] = "sampled",
     optimiser: Annotated[str | None, typer.Option(help="muon | adamw; the preset's own by default")] = None,
     steps: Annotated[int | None, typer.Option(help="Updates; the preset's own by default.")] = None,
+    precision: Annotated[str | None, typer.Option(help="float32 | tf32 | bfloat16; the preset's own by default.")] = None,
     folder: Annotated[Path | None, typer.Option(help="Where the run is kept; runs/<name> by default.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
     save_as: Annotated[str | None, typer.Option(help="Also save the network under this name.")] = None,
     weights: Annotated[Path | None, typer.Option(help="Folder for --save-as; the run's own by default.")] = None,
 ) -> None:
     """Train a network from scratch. Stop it at any moment; go on with --resume."""
-    wanted = {"optimiser": optimiser, "steps": steps}
+    wanted = {"optimiser": optimiser, "steps": steps, "precision": precision}
     recipe = training.recipe(
         tunnel, architecture, preset, seed=seed, data_seed=seed, supervision=supervision,
         **{key: value for key, value in wanted.items() if value is not None},

@@ -1,5 +1,6 @@
 """Training: the recipe, the presets, the optimisers, and one loop for every tunnel and network."""
 
+from bayeswind_lib.training.environment import best_precision
 from bayeswind_lib.training.loop import Interrupted, check_device, train
 from bayeswind_lib.training.optimiser import Muon, orthogonalise
 from bayeswind_lib.training.presets import N_EPISODES, PRESETS, recipe
@@ -13,6 +14,7 @@ __all__ = [
     "Muon",
     "Recipe",
     "best",
+    "best_precision",
     "check_device",
     "optimiser_recipes",
     "orthogonalise",

@@ -22,6 +22,21 @@ def describe_environment(device: torch.device) -> dict:
     }
 
 
+def best_precision(device: torch.device | str) -> str:
+    """The recipe's `precision` that is fast on a device: "bfloat16" where the hardware has it.
+
+    Else "tf32" on a GPU that has that, and "float32" on everything older (a T4, most laptops).
+    """
+    device = torch.device(device)
+    if device.type == "cuda":
+        if torch.cuda.is_bf16_supported(including_emulation=False):
+            return "bfloat16"
+        return "tf32" if torch.cuda.get_device_capability(device)[0] >= 8 else "float32"
+    if device.type == "cpu" and torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        return "bfloat16"
+    return "float32"
+
+
 def commit() -> str | None:
     """The checkout's commit, with "-dirty" if library files differ from it; None outside a checkout."""
     here = Path(__file__).resolve().parents[2]
