@@ -1,0 +1,83 @@
+"""What all checks share: where things lie, whether this is CI, running commands, reporting times."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SITE = ROOT / "_build" / "html"
+CHAPTERS = ROOT / "chapters"
+
+
+def in_ci(environ: dict | None = None) -> bool:
+    """Whether a check that cannot run has to fail instead of being skipped."""
+    value = (os.environ if environ is None else environ).get("CI", "")
+    return value.lower() not in ("", "0", "false", "no")
+
+
+def site_folder() -> Path:
+    """The built book; a clear error if there is none yet."""
+    if not (SITE / "searchindex.js").is_file():
+        raise FileNotFoundError(f"{SITE} holds no built book: run `make book` first")
+    return SITE
+
+
+def pages(folder: Path) -> list[Path]:
+    """All pages of a built book, sorted, without the theme's own files."""
+    found = (p for p in folder.rglob("*.html") if not p.relative_to(folder).parts[0].startswith("_"))
+    return sorted(found)
+
+
+def notebooks() -> list[Path]:
+    """The generated notebooks, one a chapter."""
+    return sorted(CHAPTERS.glob("*.ipynb"))
+
+
+def single_threaded(**changes: str | None) -> dict[str, str]:
+    """This process's environment with one thread for each mathematics library; None removes a name."""
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    full = {**os.environ, **dict.fromkeys(names, "1"), "PYTHONUNBUFFERED": "1", **changes}
+    # A nested pytest must not take itself for a worker of this one.
+    drop = ("PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_TESTRUNUID")
+    return {k: v for k, v in full.items() if v is not None and (k not in drop or k in changes)}
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A command that has ended: exit code, everything it printed, and wall-clock seconds."""
+
+    code: int
+    output: str
+    seconds: float
+
+    def tail(self, characters: int = 6000) -> str:
+        """The end of the output, where the reason of a failure stands."""
+        return self.output[-characters:]
+
+
+def run(
+    command: list, cwd: Path = ROOT, env: dict | None = None, timeout: float = 900
+) -> Finished:
+    """Run a command to its end, stdout and stderr together; never raises on a failure."""
+    start = time.perf_counter()
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd=cwd,
+        env=single_threaded() if env is None else env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=timeout,
+        text=True,
+        errors="replace",
+    )
+    return Finished(done.returncode, done.stdout, time.perf_counter() - start)
+
+
+def run_python(*words, **settings) -> Finished:
+    """Run this interpreter with the given arguments."""
+    return run([sys.executable, *words], **settings)

@@ -1,0 +1,202 @@
+"""Running notebooks: nbval over their cells, papermill with parameters that are checked first."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import nbformat
+from _support import ROOT, Finished, run, run_python, single_threaded
+
+NBVAL = (
+    "-m", "pytest", "--nbval-lax", "--nbval-current-env", "-p", "no:cacheprovider",
+    "-o", "addopts=", "-q", "--no-header", "--tb=short",
+)  # fmt: skip
+MAGIC = re.compile(r"^(\s*)[%!].*$", re.M)
+
+
+class UnknownParameter(ValueError):
+    """A parameter that the notebook does not have; papermill alone would only warn."""
+
+
+def read(path: Path) -> nbformat.NotebookNode:
+    """A notebook, validated."""
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    return notebook
+
+
+def code_cells(notebook: nbformat.NotebookNode) -> list:
+    """The cells that a kernel executes."""
+    return [c for c in notebook.cells if c.cell_type == "code" and c.source.strip()]
+
+
+def tagged(notebook: nbformat.NotebookNode, tag: str) -> list:
+    """The cells that carry a tag."""
+    return [c for c in notebook.cells if tag in c.metadata.get("tags", [])]
+
+
+@dataclass
+class NbvalResult:
+    """What nbval said: the command's end, and per notebook the cells passed, failed and the seconds."""
+
+    finished: Finished
+    passed: dict[str, int] = field(default_factory=dict)
+    failed: dict[str, int] = field(default_factory=dict)
+    skipped: dict[str, int] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+def nbval(paths: Iterable[Path], folder: Path, workers: int = 2, **environ: str) -> NbvalResult:
+    """Run every cell of the notebooks with nbval; `folder` is where the report is written."""
+    report = Path(folder) / "nbval.xml"
+    spread = ("-n", workers, "--dist", "loadscope") if workers > 1 else ("-p", "no:xdist")
+    paths = [Path(path).resolve() for path in paths]
+    base = ROOT if all(path.is_relative_to(ROOT) for path in paths) else paths[0].parent
+    command = (*NBVAL, *spread, f"--rootdir={base}", f"--junitxml={report}", *paths)
+    done = run_python(*command, cwd=base, env=single_threaded(**environ))
+    result = NbvalResult(done)
+    if report.is_file():
+        _count(result, report)
+    return result
+
+
+def _count(result: NbvalResult, report: Path) -> None:
+    """Fill in the cells and seconds of each notebook from nbval's own report."""
+    for case in ET.parse(report).getroot().iter("testcase"):
+        name = Path(case.get("file") or _file_of(case)).stem
+        outcome = result.passed
+        if case.find("skipped") is not None:
+            outcome = result.skipped
+        if case.find("failure") is not None or case.find("error") is not None:
+            outcome = result.failed
+        outcome[name] = outcome.get(name, 0) + 1
+        result.seconds[name] = result.seconds.get(name, 0.0) + float(case.get("time") or 0)
+
+
+def _file_of(case: ET.Element) -> str:
+    """The notebook of a test case, from a class name such as `chapters.01_bayesian.ipynb`."""
+    words = [word for word in (case.get("classname") or "").split(".") if word]
+    return words[-2] + ".ipynb" if words and words[-1] == "ipynb" else (words or [""])[-1]
+
+
+def parameter_names(path: Path) -> set[str]:
+    """The parameters that a notebook offers, as papermill sees them."""
+    from papermill import inspect_notebook
+
+    return set(inspect_notebook(str(path)))
+
+
+def check_parameters(path: Path, names: Iterable[str]) -> None:
+    """Refuse a parameter name that the notebook does not have.
+
+    Raises:
+        UnknownParameter: names the notebook, the wrong names and those it has. papermill itself
+            warns, runs with the defaults and exits 0.
+    """
+    known = parameter_names(path)
+    wrong = sorted(set(names) - known)
+    if wrong:
+        raise UnknownParameter(
+            f"{path}: no parameter {', '.join(wrong)}; there are {', '.join(sorted(known)) or 'none'}"
+        )
+
+
+@dataclass(frozen=True)
+class Executed:
+    """A papermill run: the command's end and the executed notebook (None if none was written)."""
+
+    finished: Finished
+    notebook: nbformat.NotebookNode | None
+
+    @property
+    def cells(self) -> list:
+        """The executed cells, without the one that papermill puts in for the parameters."""
+        cells = code_cells(self.notebook)
+        ran = [c for c in cells if c.execution_count is not None]
+        return [c for c in ran if "injected-parameters" not in c.metadata.get("tags", [])]
+
+    @property
+    def errors(self) -> list:
+        """The error outputs, in the notebook's order."""
+        outputs = [o for c in code_cells(self.notebook) for o in c.outputs]
+        return [o for o in outputs if o.output_type == "error"]
+
+    @property
+    def stderr(self) -> str:
+        """All that cells wrote to stderr."""
+        outputs = [o for c in code_cells(self.notebook) for o in c.outputs]
+        return "".join(o.text for o in outputs if o.get("name") == "stderr")
+
+
+def papermill(
+    path: Path,
+    folder: Path,
+    parameters: dict | None = None,
+    options: Iterable[str] = (),
+    env: dict | None = None,
+    timeout: float = 900,
+) -> Executed:
+    """Run a notebook alone in an empty folder, with parameters it is known to have.
+
+    Raises:
+        UnknownParameter: before anything runs, if a name is wrong.
+    """
+    parameters = parameters or {}
+    check_parameters(path, parameters)
+    folder = Path(folder)
+    here = folder / "alone"
+    here.mkdir(parents=True)
+    output = folder / f"{path.stem}.executed.ipynb"
+    words = [word for name, value in parameters.items() for word in ("-p", name, str(value))]
+    command = ["papermill", path, output, "--cwd", here, "--no-progress-bar", *words, *options]
+    done = run([sys.executable, "-m", *command], cwd=here, env=env, timeout=timeout)
+    return Executed(done, read(output) if output.is_file() else None)
+
+
+@dataclass(frozen=True)
+class DocumentedCommand:
+    """A papermill command that a document tells the reader to type."""
+
+    document: Path
+    words: tuple[str, ...]
+
+    @property
+    def notebook(self) -> Path:
+        """The notebook that it runs."""
+        paths = [ROOT / word for word in self.words if word.endswith(".ipynb")]
+        return paths[0] if paths else ROOT / "no notebook in this command"
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """Its `-p name value` pairs."""
+        places = [i for i, word in enumerate(self.words) if word == "-p"]
+        return {self.words[i + 1]: self.words[i + 2] for i in places}
+
+
+def documented_commands(documents: Iterable[Path]) -> list[DocumentedCommand]:
+    """Every papermill command in the documents, continuation lines joined."""
+    found = []
+    for document in documents:
+        text = document.read_text("utf-8").replace("\\\n", " ")
+        for line in text.splitlines():
+            match = re.match(r"\s*(?:\$\s*|!\s*)?((?:\S*python\S* -m )?papermill\s+.*\.ipynb.*)$", line)
+            if match:
+                found.append(DocumentedCommand(document, tuple(shlex.split(match[1], comments=True))))
+    return found
+
+
+def branches_on(source: str, name: str) -> list[int]:
+    """Lines of a cell where a branch, a loop or a choice depends on a variable."""
+    tree = ast.parse(MAGIC.sub(r"\1pass", source))
+    tests = [n.test for n in ast.walk(tree) if isinstance(n, (ast.If, ast.IfExp, ast.While))]
+    tests += [n.subject for n in ast.walk(tree) if isinstance(n, ast.Match)]
+    tests += [n for n in ast.walk(tree) if isinstance(n, (ast.Compare, ast.BoolOp))]
+    used = [n for test in tests for n in ast.walk(test) if isinstance(n, ast.Name)]
+    return sorted({n.lineno for n in used if n.id == name})

@@ -1,0 +1,165 @@
+"""Checks of a built site that need no browser; each returns a list of problems, in words."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from _support import pages
+
+LOADING_RELATIONS = {
+    "dns-prefetch", "icon", "manifest", "modulepreload", "preconnect", "prefetch", "preload",
+    "stylesheet",
+}  # fmt: skip
+OUTSIDE = re.compile(r"^(?:[a-z][a-z0-9+.-]*:)?//", re.I)
+CSS_REFERENCE = re.compile(r"""url\(\s*['"]?([^'")]+)['"]?\s*\)|@import\s+['"]([^'"]+)['"]""")
+NUMBER = re.compile(r"\d")
+# Names of folders under which people's and machines' files lie; no page may point there.
+MACHINE_PATH = re.compile(
+    r"(?<![\w./:-])/(?:home|root|work|tmp|Users|mnt|opt|srv|private)/[\w.~-]+"
+    r"|\bfile:///?\w|(?<![\w])[A-Z]:\\[\w]"
+)
+MANAGER = re.compile(
+    r"html-manager|embed-amd|requirejs?(?:\.min)?\.js|jupyter-widgets|application/vnd\.jupyter\.widget"
+)
+
+
+class Page(HTMLParser):
+    """What a page points at: `links`, `loads` (what the browser fetches), `images`, `anchors`, `css`."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.links, self.loads, self.images, self.css = [], [], [], []
+        self.anchors = set()
+        self._in_style = False
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        a = {name: value or "" for name, value in attrs}
+        self.anchors.update(a[name] for name in ("id", "name") if name in a)
+        self.css.append(a.get("style", ""))
+        self._in_style = tag == "style"
+        if tag in ("a", "area") and "href" in a:
+            self.links.append(a["href"])
+        if tag == "link" and LOADING_RELATIONS & set(a.get("rel", "").lower().split()):
+            self.loads.append(a.get("href", ""))
+        if tag == "img":
+            self.images.append((a.get("src", ""), a.get("alt")))
+        self.loads += [a[name] for name in ("src", "poster", "data") if a.get(name)]
+        self.loads += [part.split()[0] for part in a.get("srcset", "").split(",") if part.split()]
+
+    def handle_data(self, data):
+        if self._in_style:
+            self.css.append(data)
+
+    def handle_endtag(self, tag):
+        self._in_style = False
+
+
+@cache
+def page(path: Path) -> Page:
+    """A page, read once."""
+    return Page(path.read_text("utf-8"))
+
+
+def target(source: Path, reference: str) -> tuple[Path, str]:
+    """The file and the fragment that a relative reference on a page means."""
+    parts = urlsplit(reference)
+    path = (source.parent / unquote(parts.path)).resolve() if parts.path else source.resolve()
+    return (path / "index.html" if path.is_dir() else path), unquote(parts.fragment)
+
+
+def is_local(reference: str) -> bool:
+    """Whether a reference means a file of the site."""
+    return not urlsplit(reference).scheme and not reference.startswith("//")
+
+
+def broken_links(folder: Path) -> list[str]:
+    """Links that lead to no file, out of the site, or to an anchor that the page does not have."""
+    problems = []
+    for source in pages(folder):
+        for link in page(source).links:
+            if not is_local(link):
+                continue
+            path, anchor = target(source, link)
+            where = f"{source.relative_to(folder)} -> {link}"
+            if not path.is_file():
+                problems.append(f"{where}: no such file")
+            elif not path.is_relative_to(folder.resolve()):
+                problems.append(f"{where}: outside the site")
+            elif anchor and path.suffix == ".html" and anchor not in page(path).anchors:
+                problems.append(f"{where}: no such anchor")
+    return problems
+
+
+def css_references(text: str) -> list[str]:
+    """Everything that a piece of CSS loads, data addresses apart."""
+    found = [a or b for a, b in CSS_REFERENCE.findall(text)]
+    return [address.strip() for address in found if not address.startswith(("data:", "#"))]
+
+
+def loaded(folder: Path) -> list[tuple[Path, str]]:
+    """All (file, reference) pairs that a browser would fetch for the site's pages and style sheets."""
+    found = []
+    for source in pages(folder):
+        styles = [r for css in page(source).css for r in css_references(css)]
+        found += [(source, reference) for reference in page(source).loads + styles]
+    for sheet in sorted(folder.rglob("*.css")):
+        found += [(sheet, r) for r in css_references(sheet.read_text("utf-8", errors="replace"))]
+    return found
+
+
+def outside_resources(folder: Path) -> list[str]:
+    """Scripts, styles, images, fonts and frames that would come from another host."""
+    return [
+        f"{source.relative_to(folder)} loads {reference}"
+        for source, reference in loaded(folder)
+        if OUTSIDE.match(reference)
+    ]
+
+
+def missing_resources(folder: Path) -> list[str]:
+    """Local scripts, styles, images and fonts that are not there."""
+    return [
+        f"{source.relative_to(folder)} loads {reference}: no such file"
+        for source, reference in loaded(folder)
+        if is_local(reference) and not target(source, reference)[0].is_file()
+    ]
+
+
+def figures(folder: Path) -> list[tuple[Path, Path, str | None]]:
+    """All pictures that cells made: (page, picture, alternative text)."""
+    found = []
+    for source in pages(folder):
+        for address, alt in page(source).images:
+            path, _ = target(source, address) if is_local(address) else (Path(), "")
+            if path.parent.name == "_images":
+                found.append((source, path, alt))
+    return found
+
+
+def images_without_words(folder: Path) -> list[str]:
+    """Images of any kind whose alternative text is missing or just a file name."""
+    return [
+        f"{source.relative_to(folder)}: {address} has alt {alt!r}"
+        for source in pages(folder)
+        for address, alt in page(source).images
+        if not (alt or "").strip() or re.search(r"\.(?:png|svg|jpe?g)$", alt.strip())
+    ]
+
+
+def machine_paths(text: str) -> list[str]:
+    """Absolute paths of somebody's machine in a text."""
+    return [match[0] for match in MACHINE_PATH.finditer(text)]
+
+
+def widget_managers(folder: Path) -> list[str]:
+    """Pages that carry the ipywidgets manager or a widget's state."""
+    return [
+        f"{source.relative_to(folder)}: {match[0]}"
+        for source in pages(folder)
+        if (match := MANAGER.search(source.read_text("utf-8")))
+    ]
