@@ -1,0 +1,1 @@
+"""Stored answers to the exercises, one module a chapter: see tests/test_exercises.py."""
