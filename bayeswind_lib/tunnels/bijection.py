@@ -29,7 +29,11 @@ def permutations(
 
     Returns:
         int64 (B, length).
+    Raises:
+        ValueError: if `length` is more than `n`.
     """
+    if length > n:
+        raise ValueError(f"length is {length}: a permutation of {n} has only {n} places")
     device = rng.device if device is None else torch.device(device)
     deck = torch.arange(n, device=device)[:, None].repeat(1, batch)  # (n, B), one column an episode
     draws = torch.rand(length, batch, generator=rng, device=rng.device, dtype=torch.float64)
@@ -84,6 +88,13 @@ def _first_position(sequence: torch.Tensor, n: int) -> torch.Tensor:
     first = torch.full((batch, n), length, dtype=torch.long, device=sequence.device)
     columns = torch.arange(length, device=sequence.device).expand(batch, length)
     return first.scatter_reduce_(1, sequence, columns, reduce="amin")
+
+
+def _contradictory(keys: torch.Tensor, values: torch.Tensor, n: int) -> bool:
+    """Whether any episode shows a key with two values, or a value with two keys; both (B, K)."""
+    shown = torch.zeros(len(keys), n * n, dtype=torch.uint8, device=keys.device)
+    shown = shown.scatter_(1, keys * n + values, 1).view(-1, n, n)  # (B, key, value)
+    return bool((shown.sum(1) > 1).any() or (shown.sum(2) > 1).any())
 
 
 class Bijection:
@@ -181,8 +192,10 @@ class Bijection:
         Returns:
             keys (B, k) and values (B, k-1), both int64 in 0..V-1, with k = (T+1)/2.
         Raises:
-            ValueError: if the tokens are no such sequence.
+            ValueError: if the tokens are no such sequence, or no bijection agrees with it.
         """
+        if inputs.dtype != torch.int64:
+            raise ValueError(f"inputs have dtype {inputs.dtype}: expected tokens, torch.int64")
         length = inputs.shape[-1]
         if inputs.ndim != 2 or length % 2 == 0 or length > 2 * self.n_pairs - 1:
             raise ValueError(
@@ -195,6 +208,11 @@ class Bijection:
         if values.numel() and (values.min() < 0 or values.max() >= self.n_values):
             raise ValueError(
                 f"odd positions must hold values {self.n_values}..{2 * self.n_values - 1}"
+            )
+        if _contradictory(keys[:, :-1], values, self.n_values):
+            raise ValueError(
+                "no bijection agrees with these inputs: a key is shown with two values, "
+                "or a value with two keys"
             )
         return keys, values
 
