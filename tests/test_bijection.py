@@ -9,14 +9,15 @@ from __future__ import annotations
 import itertools
 import math
 
-import bayeswind_lib as bw
 import numpy as np
 import pytest
 import torch
-from bayeswind_lib.tunnels.bijection import permutations, posterior
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+
+import bayeswind_lib as bw
+from bayeswind_lib.tunnels.bijection import permutations, posterior
 
 PROPERTY = settings(deadline=None, database=None, derandomize=True, max_examples=60)
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 
-import bayeswind_lib as bw
 import numpy as np
 import pytest
 import torch
+
+import bayeswind_lib as bw
 from bayeswind_lib import scoring
 from bayeswind_lib.scoring import MEASURES, entropy_bits, kl_bits, measure, score_episodes
 from bayeswind_lib.tunnels import Episodes

@@ -103,7 +103,7 @@ class Attention(nn.Module):
         k = self.heads(self.key(x))  # (B, H, T, C)
         v = self.heads(self.value(x))  # (B, H, T, C)
         scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # (B, H, T, T) query by key
-        scores = scores.masked_fill(self.future[:T, :T], float("-inf"))
+        scores = scores.masked_fill(self.future[:T, :T], float("-inf"))  # (B, H, T, T)
         pattern = self.pattern(scores.softmax(dim=-1))  # (B, H, T, T), rows sum to 1
         mixed = pattern @ v  # (B, H, T, C)
         return self.output(mixed.transpose(1, 2).reshape(B, T, D))  # (B, T, D)
@@ -134,8 +134,8 @@ class Block(nn.Module):
         self.norm2, self.feed_forward = RMSNorm(config.width), FeedForward(config)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:  # (B, T, D) -> (B, T, D)
-        x = x + self.attention(self.norm1(x))
-        return x + self.feed_forward(self.norm2(x))
+        x = x + self.attention(self.norm1(x))  # (B, T, D)
+        return x + self.feed_forward(self.norm2(x))  # (B, T, D)
 
 
 class Transformer(nn.Module):
