@@ -1,4 +1,4 @@
-"""What all checks share: where things lie, whether this is CI, running commands, reporting times."""
+"""What all checks share: where things lie, whether this is CI, and running commands."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def site_folder() -> Path:
 
 def pages(folder: Path) -> list[Path]:
     """All pages of a built book, sorted, without the theme's own files."""
-    found = (p for p in folder.rglob("*.html") if not p.relative_to(folder).parts[0].startswith("_"))
-    return sorted(found)
+    found = {path: path.relative_to(folder) for path in folder.rglob("*.html")}
+    return sorted(path for path, inside in found.items() if inside.parts[0][0] not in "_.")
 
 
 def notebooks() -> list[Path]:
@@ -39,12 +39,12 @@ def notebooks() -> list[Path]:
 
 
 def single_threaded(**changes: str | None) -> dict[str, str]:
-    """This process's environment with one thread for each mathematics library; None removes a name."""
+    """This environment with one thread for each mathematics library; None removes a name."""
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     full = {**os.environ, **dict.fromkeys(names, "1"), "PYTHONUNBUFFERED": "1", **changes}
     # A nested pytest must not take itself for a worker of this one.
-    drop = ("PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_TESTRUNUID")
-    return {k: v for k, v in full.items() if v is not None and (k not in drop or k in changes)}
+    kept = {k: v for k, v in full.items() if not k.startswith("PYTEST_") or k in changes}
+    return {k: v for k, v in kept.items() if v is not None}
 
 
 @dataclass(frozen=True)

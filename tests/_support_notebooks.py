@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import nbformat
+
 from _support import ROOT, Finished, run, run_python, single_threaded
 
 NBVAL = (
     "-m", "pytest", "--nbval-lax", "--nbval-current-env", "-p", "no:cacheprovider",
     "-o", "addopts=", "-q", "--no-header", "--tb=short",
 )  # fmt: skip
+COMMAND = re.compile(r"\s*(?:[$!]\s*)?((?:\S*python\S* -m )?papermill\s+.*\.ipynb.*)$")
 MAGIC = re.compile(r"^(\s*)[%!].*$", re.M)
 
 
@@ -44,7 +46,7 @@ def tagged(notebook: nbformat.NotebookNode, tag: str) -> list:
 
 @dataclass
 class NbvalResult:
-    """What nbval said: the command's end, and per notebook the cells passed, failed and the seconds."""
+    """What nbval said: the command's end; cells and seconds by notebook."""
 
     finished: Finished
     passed: dict[str, int] = field(default_factory=dict)
@@ -103,9 +105,8 @@ def check_parameters(path: Path, names: Iterable[str]) -> None:
     known = parameter_names(path)
     wrong = sorted(set(names) - known)
     if wrong:
-        raise UnknownParameter(
-            f"{path}: no parameter {', '.join(wrong)}; there are {', '.join(sorted(known)) or 'none'}"
-        )
+        have = ", ".join(sorted(known)) or "none"
+        raise UnknownParameter(f"{path}: no parameter {', '.join(wrong)}; there are {have}")
 
 
 @dataclass(frozen=True)
@@ -186,9 +187,9 @@ def documented_commands(documents: Iterable[Path]) -> list[DocumentedCommand]:
     for document in documents:
         text = document.read_text("utf-8").replace("\\\n", " ")
         for line in text.splitlines():
-            match = re.match(r"\s*(?:\$\s*|!\s*)?((?:\S*python\S* -m )?papermill\s+.*\.ipynb.*)$", line)
-            if match:
-                found.append(DocumentedCommand(document, tuple(shlex.split(match[1], comments=True))))
+            if match := COMMAND.match(line):
+                words = shlex.split(match[1], comments=True)
+                found.append(DocumentedCommand(document, tuple(words)))
     return found
 
 

@@ -28,7 +28,7 @@ MANAGER = re.compile(
 
 
 class Page(HTMLParser):
-    """What a page points at: `links`, `loads` (what the browser fetches), `images`, `anchors`, `css`."""
+    """What a page holds: `links`, `loads` (fetched by a browser), `images`, `anchors`, `css`."""
 
     def __init__(self, text: str):
         super().__init__()
@@ -102,7 +102,7 @@ def css_references(text: str) -> list[str]:
 
 
 def loaded(folder: Path) -> list[tuple[Path, str]]:
-    """All (file, reference) pairs that a browser would fetch for the site's pages and style sheets."""
+    """All (file, reference) pairs that a browser would fetch for pages and style sheets."""
     found = []
     for source in pages(folder):
         styles = [r for css in page(source).css for r in css_references(css)]

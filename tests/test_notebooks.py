@@ -1,9 +1,11 @@
-"""Every chapter runs: all cells with nbval, `smoke` with papermill, and the documented GPU command."""
+"""Every chapter runs: all cells in nbval, `smoke` in papermill, and the documented GPU command."""
 
 from __future__ import annotations
 
 import pytest
+
 from _support import CHAPTERS, ROOT, run, single_threaded
+from _support import notebooks as all_notebooks
 from _support_notebooks import (
     Executed,
     UnknownParameter,
@@ -17,7 +19,6 @@ from _support_notebooks import (
     read,
     tagged,
 )
-from _support import notebooks as all_notebooks
 
 # The book's budgets in seconds, for two idle cores; a busy machine gets three times as much.
 SMOKE_BUDGET, READ_BUDGET, READ_MEAN_BUDGET, PATIENCE = 10.0, 45.0, 20.0, 3.0
@@ -65,8 +66,9 @@ def test_one_parameters_cell(notebook):
 
 def test_a_preset_changes_parameters_only(notebook):
     """Outside the cell of parameters nothing branches on the preset's name."""
-    cells = [c for c in code_cells(read(notebook)) if "parameters" not in c.metadata.get("tags", [])]
-    found = [(c.source.splitlines()[n - 1]) for c in cells for n in branches_on(c.source, "preset")]
+    stored = read(notebook)
+    cells = [c for c in code_cells(stored) if c not in tagged(stored, "parameters")]
+    found = [c.source.splitlines()[n - 1] for c in cells for n in branches_on(c.source, "preset")]
     assert not found, f"{notebook.name} branches on the preset: {found}"
 
 
@@ -126,8 +128,8 @@ def test_the_gpu_command_runs_with_few_steps_on_the_cpu(tmp_path, report_seconds
     done = run(["python", "-m", "papermill", *words, *extra], env=with_this_python())
     report_seconds("papermill, paper, 3 steps on the CPU", done.seconds)
     assert done.code == 0, done.tail()
-    executed = Executed(done, read(output))
-    assert [c.source for c in executed.cells] == [c.source for c in code_cells(read(command.notebook))]
+    ran, stored = Executed(done, read(output)).cells, code_cells(read(command.notebook))
+    assert [c.source for c in ran] == [c.source for c in stored]
 
 
 def with_this_python() -> dict[str, str]:
