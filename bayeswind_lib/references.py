@@ -169,7 +169,7 @@ class Leaky(Reference):
         truth = self.tunnel.posterior(inputs)
         ruled_out = truth == 0
         leak = ruled_out.double() / ruled_out.sum(-1, keepdim=True).clamp(min=1)
-        share = self.epsilon * ruled_out.any(-1, keepdim=True)
+        share = self.epsilon * ruled_out.any(-1, keepdim=True).double()
         return ((1 - share) * truth + share * leak).log2()
 
 
