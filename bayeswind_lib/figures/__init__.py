@@ -1,0 +1,44 @@
+"""Figures with one look, and words made from the plotted numbers.
+
+Every function returns a `Plot`: put it as the last expression of a cell. The oracle is always
+the dark dashed line; a dash means nothing else. matplotlib is imported when the first figure is
+drawn, and no global setting of it is changed.
+"""
+
+from __future__ import annotations
+
+from bayeswind_lib.figures.curves import (
+    entropy_by_position,
+    gap_by_position,
+    learning_curves,
+    lines,
+)
+from bayeswind_lib.figures.maps import attention_map
+from bayeswind_lib.figures.plot import Plot, draw
+from bayeswind_lib.figures.points import rungs, scatter_two_measures
+from bayeswind_lib.figures.bars import distributions
+from bayeswind_lib.figures.style import COLOURS, ORACLE, STYLE, style
+from bayeswind_lib.figures.tables import Table, glue, table
+from bayeswind_lib.figures.words import number, quantity
+
+__all__ = [
+    "COLOURS",
+    "ORACLE",
+    "STYLE",
+    "Plot",
+    "Table",
+    "attention_map",
+    "distributions",
+    "draw",
+    "entropy_by_position",
+    "gap_by_position",
+    "glue",
+    "learning_curves",
+    "lines",
+    "number",
+    "quantity",
+    "rungs",
+    "scatter_two_measures",
+    "style",
+    "table",
+]

@@ -1,0 +1,313 @@
+"""Curves over positions and over training, the exact posterior dashed beside them.
+
+Axes: K scored positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+
+from bayeswind_lib.figures.frame import (
+    Range,
+    edge_words,
+    label_ends,
+    mark_edges,
+    set_range,
+    value_range,
+)
+from bayeswind_lib.figures.plot import Plot, draw
+from bayeswind_lib.figures.style import NULL, ORACLE, line_style
+from bayeswind_lib.figures.words import (
+    array,
+    largest_gap,
+    measure_name,
+    number,
+    quantity,
+    sentence,
+    span,
+)
+
+EXACT = "exact posterior"
+POSITION = "position (pairs shown before)"
+
+
+def lines(
+    curves: Mapping[str, Sequence[float]],
+    x: Sequence[float] | None = None,
+    *,
+    exact: str | None = None,
+    x_label: str = POSITION,
+    y_label: str = "entropy (bits)",
+    unit: str = "bits",
+    log: bool = False,
+    dotted: Collection[str] = (),
+    title: str = "",
+) -> Plot:
+    """Curves over a common x axis.
+
+    Args:
+        curves: the heights by label, all of one length.
+        x: 0, 1, 2, ... by default.
+        exact: the label of the curve that is the truth: dashed, and what gaps are measured from.
+            Without it the gap between the first curve and the others is told.
+        x_label, y_label: words under and beside the axes, with the unit.
+        unit: of the heights, for the text.
+        log: a logarithmic y axis.
+        dotted: labels of reference predictors, drawn dotted.
+        title: above the axes.
+    """
+    heights = {label: array(curve) for label, curve in curves.items()}
+    if not heights:
+        raise ValueError("curves is empty: give at least one curve")
+    length = len(next(iter(heights.values())))
+    x = np.arange(length) if x is None else array(x)
+    wrong = {label: curve.shape for label, curve in heights.items() if curve.shape != (len(x),)}
+    if wrong:
+        raise ValueError(f"x has {len(x)} points, but curves have shapes {wrong}")
+    if exact is not None and exact not in heights:
+        raise ValueError(f"exact is {exact!r}, but the curves are {', '.join(heights)}")
+    limits = value_range(np.concatenate(list(heights.values())), log)
+
+    def paint(axes):
+        set_range(axes.yaxis, limits)
+        _paint_lines(axes, x, heights, exact, limits, dotted)
+        axes.set(xlabel=x_label, ylabel=y_label, title=title)
+        whole_numbers(axes, x)
+
+    base = exact if exact is not None else next(iter(heights))
+    alt = f"{y_label} over {x_label}, {number(x[0])} to {number(x[-1])}. "
+    alt += " ".join(
+        sentence(f"{label}: {span(curve, unit)}" + _gap(curve, heights[base], x, unit, label, base))
+        for label, curve in heights.items()
+    )
+    if len(heights) == 1:
+        alt += " " + sentence(largest_gap(np.diff(curve_of(heights)), x[1:].tolist(), unit,
+                                          "between neighbours, at"))
+    return draw(paint, sentence(title) + " " + alt if title else alt, {"x": x} | heights)
+
+
+def curve_of(heights: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The only curve."""
+    (curve,) = heights.values()
+    return curve
+
+
+def _gap(curve, base_curve, x, unit, label, base) -> str:
+    if label == base:
+        return ""
+    with np.errstate(invalid="ignore"):
+        gaps = curve - base_curve
+    return ", " + largest_gap(gaps, [number(v) for v in x], unit, f"to {base} at")
+
+
+def _paint_lines(axes, x, heights, exact, limits: Range, dotted) -> None:
+    drawn, ends = [], []
+    others = [label for label in heights if label != exact]
+    for label, curve in heights.items():
+        look = ORACLE if label == exact else line_style(others.index(label), label in dotted)
+        (line,) = axes.plot(x, limits.place(curve), label=label, **look)
+        if label != exact:
+            mark_edges(axes, x, curve, limits, look["color"])
+        drawn.append(line)
+        ends.append(float(limits.place(curve)[-1]))
+    label_ends(axes, drawn, ends)
+
+
+def whole_numbers(axes, x: np.ndarray) -> None:
+    """Ticks at whole numbers where the x values are whole."""
+    if np.allclose(x, np.round(x)):
+        from matplotlib.ticker import MaxNLocator
+
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7))
+
+
+def entropy_by_position(
+    scores: Mapping[str, object],
+    oracle: str = EXACT,
+    *,
+    axis: str = POSITION,
+    start: int = 0,
+    dotted: Collection[str] = (),
+    title: str = "",
+) -> Plot:
+    """Mean entropy of the prediction at each position beside the exact posterior's, in bits.
+
+    Args:
+        scores: a `Score` by label.
+        oracle: the label of the exact posterior.
+        axis, start: what a position is, and the number of the first.
+        dotted: labels of reference predictors, drawn dotted.
+        title: above the axes.
+    Raises:
+        ValueError: if the scores belong to episodes of different lengths.
+    """
+    truths = [array(score.oracle_entropy) for score in scores.values()]
+    _one_length(scores, [len(truth) for truth in truths])
+    curves = {oracle: np.mean(truths, axis=0)}
+    curves |= {label: array(score.entropy) for label, score in scores.items()}
+    x = np.arange(len(truths[0])) + start
+    limits = value_range(np.concatenate(list(curves.values())), log=False)
+
+    def paint(axes):
+        set_range(axes.yaxis, limits)
+        _paint_lines(axes, x, curves, oracle, limits, dotted)
+        axes.set(xlabel=axis, ylabel="mean entropy (bits)", title=title)
+        whole_numbers(axes, x)
+
+    parts = [f"Mean entropy in bits over {axis}, {x[0]} to {x[-1]}. The {oracle} (dashed) goes "
+             f"from {number(curves[oracle][0])} to {quantity(curves[oracle][-1])}."]
+    for (label, score), truth in zip(scores.items(), truths, strict=True):
+        gap = largest_gap(array(score.entropy) - truth, x)
+        ends = f"{number(score.entropy[0])} to {quantity(score.entropy[-1])}"
+        parts.append(sentence(f"{label}: from {ends}, {gap}"))
+    return draw(paint, " ".join([sentence(title), *parts] if title else parts), {"position": x} | curves)
+
+
+def _one_length(scores: Mapping, lengths: list[int]) -> None:
+    if not scores:
+        raise ValueError("scores is empty: give at least one, by label")
+    if len(set(lengths)) > 1:
+        found = ", ".join(f"{label} {n}" for label, n in zip(scores, lengths, strict=True))
+        raise ValueError(f"scores have different numbers of positions: {found}")
+
+
+def gap_by_position(
+    scores: Mapping[str, object],
+    measure: str = "kl",
+    *,
+    log: bool = True,
+    band: bool = True,
+    axis: str = POSITION,
+    start: int = 0,
+    dotted: Collection[str] = (),
+    title: str = "",
+) -> Plot:
+    """How far each prediction is from the exact posterior, position by position.
+
+    Args:
+        scores: a `Score` by label.
+        measure: "kl", "entropy_mae", "tv", "support_leak" or "cross_entropy_gap".
+        log: a logarithmic axis. Zero is then drawn at the lower edge; infinity always has an
+            edge of its own; both are open triangles, and the text names their positions.
+        band: shade two standard errors to both sides.
+    """
+    words, unit = measure_name(measure)
+    curves = {label: array(score.per_position[measure]) for label, score in scores.items()}
+    errors = {label: array(score.per_position_se[measure]) for label, score in scores.items()}
+    _one_length(scores, [len(curve) for curve in curves.values()])
+    x = np.arange(len(next(iter(curves.values())))) + start
+    limits = value_range(np.concatenate(list(curves.values())), log)
+
+    def paint(axes):
+        set_range(axes.yaxis, limits)
+        _paint_lines(axes, x, curves, None, limits, dotted)
+        for index, label in enumerate(curves if band else ()):
+            _paint_band(axes, x, curves[label], errors[label], limits, line_style(index)["color"])
+        axes.set(xlabel=axis, ylabel=_with_unit(words, unit), title=title)
+        whole_numbers(axes, x)
+
+    names = [str(v) for v in x]
+    parts = [f"{_with_unit(words, unit)} over {axis}, {x[0]} to {x[-1]}"
+             + (", logarithmic." if log else ".")]
+    for label, curve in curves.items():
+        edges = edge_words(curve, limits, names)
+        told = f"{label}: mean {quantity(curve.mean(), unit)}, {largest_gap(curve, names, unit)}"
+        parts.append(sentence(told + (f"; {edges}" if edges else "")))
+    data = {"position": x} | curves | {f"{label} (standard error)": e for label, e in errors.items()}
+    return draw(paint, " ".join([sentence(title), *parts] if title else parts), data)
+
+
+def _paint_band(axes, x, curve, error, limits: Range, colour: str) -> None:
+    error = np.where(np.isfinite(error), error, 0.0)
+    with np.errstate(invalid="ignore"):
+        low, high = limits.place(curve - 2 * error), limits.place(curve + 2 * error)
+    axes.fill_between(x, low, high, color=colour, alpha=0.22, linewidth=0, zorder=2)
+
+
+def _with_unit(words: str, unit: str) -> str:
+    return f"{words} ({unit})" if unit else words
+
+
+def learning_curves(
+    records: Mapping[str, Mapping],
+    x: str = "episodes",
+    measure: str = "kl",
+    *,
+    log: bool = True,
+    levels: Mapping[str, float] | None = None,
+    title: str = "",
+) -> Plot:
+    """A measure on the run's fixed evaluation episodes while the network was trained.
+
+    Args:
+        records: a network's record (or any dict with a `curve`) by label.
+        x: "episodes", "step" or "seconds".
+        measure: "kl", "entropy_mae", "tv" or "loss".
+        log: a logarithmic y axis.
+        levels: horizontal dotted lines by label, for example the score of a uniform guess.
+    Raises:
+        ValueError: if a record's curve lacks what is to be plotted.
+    """
+    words, unit = measure_name(measure)
+    runs = {label: _run(label, record, x, measure) for label, record in records.items()}
+    if not runs:
+        raise ValueError("records is empty: give at least one, by label")
+    levels = dict(levels or {})
+    everything = [*(y for _, y in runs.values()), np.array(list(levels.values()), dtype=float)]
+    limits = value_range(np.concatenate(everything), log)
+    x_words = {"episodes": "episodes seen", "step": "training steps", "seconds": "seconds of training"}
+
+    def paint(axes):
+        set_range(axes.yaxis, limits)
+        drawn, ends = [], []
+        for index, (label, (where, y)) in enumerate(runs.items()):
+            look = line_style(index) | {"markevery": max(len(y) // 8, 1)}
+            drawn += axes.plot(where, limits.place(y), label=label, **look)
+            ends.append(limits.place(y)[-1])
+        for label, level in levels.items():
+            drawn.append(axes.axhline(level, label=label, **NULL))
+            ends.append(level)
+        axes.set(xlabel=x_words[x], ylabel=_with_unit(words, unit), title=title)
+        _thousands(axes)
+        label_ends(axes, drawn, ends)
+
+    parts = [f"{_with_unit(words, unit)} over {x_words[x]}" + (", logarithmic." if log else ".")]
+    parts += [_run_words(label, where, y, x, unit) for label, (where, y) in runs.items()]
+    parts += [sentence(f"Dotted line, {label}: {quantity(v, unit)}") for label, v in levels.items()]
+    data = {
+        "run": np.concatenate([[label] * len(y) for label, (_, y) in runs.items()]),
+        x: np.concatenate([where for where, _ in runs.values()]),
+        measure: np.concatenate([y for _, y in runs.values()]),
+    }
+    return draw(paint, " ".join([sentence(title), *parts] if title else parts), data)
+
+
+def _run(label: str, record: Mapping, x: str, measure: str) -> tuple[np.ndarray, np.ndarray]:
+    if x not in ("episodes", "step", "seconds"):
+        raise ValueError(f"x is {x!r}: choose episodes, step or seconds")
+    rows = [row for row in record["curve"] if row.get(measure) is not None]
+    if not rows:
+        raise ValueError(f"the curve of {label!r} has no {measure}")
+    return array([row[x] for row in rows]), array([row[measure] for row in rows])
+
+
+def _run_words(label: str, where: np.ndarray, y: np.ndarray, x: str, unit: str) -> str:
+    places = [_count(v, x) for v in where]
+    gap = largest_gap(y, places, unit, "after")
+    return sentence(f"{label}: {gap}, {quantity(y[-1], unit)} at the end after {places[-1]}")
+
+
+def _count(value: float, x: str) -> str:
+    singular = {"episodes": "episode", "step": "step", "seconds": "second"}[x]
+    return f"{value:,.0f} {singular}{'' if value == 1 else 's'}"
+
+
+def _thousands(axes) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
+    axes.xaxis.set_major_formatter(
+        FuncFormatter(lambda v, _: f"{v / 1e6:g}M" if abs(v) >= 1e6 else f"{v / 1e3:g}k" if abs(v) >= 1e4 else f"{v:g}")
+    )

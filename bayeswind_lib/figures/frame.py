@@ -1,0 +1,168 @@
+"""What the figures share: labels at the ends of lines, and edges for zero and infinity."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayeswind_lib.figures.style import DARK
+from bayeswind_lib.figures.words import number
+
+DECADES = 6  # a logarithmic axis shows at most so many below its largest number
+LABEL_WIDTH = 15  # characters of a label before it is broken into lines
+LINE_HEIGHT = 0.068  # of a line of text, as a share of the axes' height
+
+
+@dataclass(frozen=True)
+class Range:
+    """Where numbers are drawn, so that zero and infinity have a place too.
+
+    Attributes:
+        low, high: limits of the axis.
+        floor, roof: where a number too small (on a logarithmic axis: also zero), or infinite,
+            is drawn.
+        log: whether the axis is logarithmic.
+    """
+
+    low: float
+    high: float
+    floor: float
+    roof: float
+    log: bool
+
+    def place(self, values: np.ndarray) -> np.ndarray:
+        """The values, with what has no place on the axis moved to its edges."""
+        values = np.where(np.isposinf(values), self.roof, values)
+        return np.where(values < self.floor, self.floor, values) if self.log else values
+
+    def too_small(self, values: np.ndarray) -> np.ndarray:
+        """True where a value is drawn on the floor although it is smaller."""
+        return values < self.floor if self.log else np.zeros(values.shape, dtype=bool)
+
+
+def value_range(values: np.ndarray, log: bool) -> Range:
+    """A range that holds every number, with an edge kept free for infinity if there is one."""
+    values = np.asarray(values, dtype=float).ravel()
+    finite = values[np.isfinite(values)]
+    infinite = np.isposinf(values).any()
+    if not log:
+        low, high = min(finite.min(initial=0), 0), finite.max(initial=0)
+        size = (high - low) or 1.0
+        roof = high + 0.15 * size
+        return Range(low - (0.04 * size if low < 0 else 0), (roof if infinite else high) + 0.05 * size,
+                     low, roof, False)
+    positive = finite[finite > 0]
+    high = positive.max(initial=1e-12) if positive.size else 1.0
+    low = max(positive.min(initial=high), high * 10.0**-DECADES)
+    decades = max(np.log10(high / low), 1.0)
+    step = 10 ** (0.1 * decades)  # a tenth of the axis
+    if (values < low).any():
+        low /= step
+    roof = high * step
+    return Range(low / step**0.4, (roof if infinite else high) * step**0.5, low, roof, True)
+
+
+def set_range(axis, limits: Range) -> None:
+    """Give an axis (`axes.xaxis` or `axes.yaxis`) its scale and limits."""
+    axes, which = axis.axes, axis.axis_name
+    if limits.log:
+        getattr(axes, f"set_{which}scale")("log")
+    getattr(axes, f"set_{which}lim")(limits.low, limits.high)
+
+
+def mark_edges(axes, x: np.ndarray, values: np.ndarray, limits: Range, colour: str) -> None:
+    """Open triangles where a value lies beyond an edge: down for too small, up for infinite."""
+    for beyond, marker, height in (
+        (limits.too_small(values), "v", limits.floor),
+        (np.isposinf(values), "^", limits.roof),
+    ):
+        if beyond.any():
+            axes.plot(x[beyond], np.full(int(beyond.sum()), height), marker, color=colour,
+                      markerfacecolor="#FFFFFF", markeredgewidth=1.4, markersize=8, zorder=6)
+
+
+def edge_words(values: np.ndarray, limits: Range, where: list[str]) -> str:
+    """Which values lie beyond an edge, in words; empty if none."""
+    parts = []
+    infinite, zero = np.isposinf(values), limits.too_small(values) & (values <= 0)
+    small = limits.too_small(values) & (values > 0)
+    if infinite.any():
+        parts.append(f"infinite at {listed(infinite, where)} (drawn at the top edge)")
+    if zero.any():
+        parts.append(f"0 at {listed(zero, where)} (drawn at the lower edge)")
+    if small.any():
+        parts.append(f"below {number(limits.floor)} at {listed(small, where)} (drawn at the lower edge)")
+    return ", ".join(parts)
+
+
+def listed(which: np.ndarray, names: list[str]) -> str:
+    """The chosen names; runs of neighbours become `3 to 7`.
+
+    >>> listed(np.array([True, True, True, False, True]), list("01234"))
+    '0 to 2 and 4'
+    """
+    runs: list[list[int]] = []
+    for index in np.flatnonzero(which):
+        if runs and index == runs[-1][-1] + 1:
+            runs[-1].append(int(index))
+        else:
+            runs.append([int(index)])
+    words = []
+    for run in runs:
+        ends = [str(names[run[0]]), str(names[run[-1]])]
+        words += [" to ".join(ends)] if len(run) > 2 else [str(names[i]) for i in run]
+    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]
+
+
+def label_ends(axes, lines: list, heights: list[float]) -> None:
+    """Write each line's label to the right of the axes, near its last point and none on another.
+
+    Args:
+        axes: with its final scale and limits.
+        lines: matplotlib lines that carry their label.
+        heights: where each line ends, in the data's units.
+    """
+    texts = ["\n".join(textwrap.wrap(str(line.get_label()), LABEL_WIDTH)) for line in lines]
+    to_axes = axes.transData + axes.transAxes.inverted()
+    wanted = [float(to_axes.transform((axes.get_xlim()[1], height))[1]) for height in heights]
+    sizes = [LINE_HEIGHT * (text.count("\n") + 1) + 0.02 for text in texts]
+    for line, text, middle in zip(lines, texts, spread(wanted, sizes), strict=True):
+        sample = type(line)([1.025, 1.085], [middle, middle], transform=axes.transAxes, clip_on=False)
+        sample.update_from(line)
+        sample.set(transform=axes.transAxes, clip_on=False, label="_sample", in_layout=True)
+        sample.set_marker("None")
+        axes.add_artist(sample)
+        axes.text(1.105, middle, text, transform=axes.transAxes, va="center", ha="left",
+                  color=DARK, fontsize=11.5, linespacing=1.05)
+
+
+def spread(wanted: list[float], sizes: list[float]) -> list[float]:
+    """Middles of boxes of the given sizes, in the same order, as near as possible to the wanted ones.
+
+    No two boxes overlap, and together they stay within 0..1 if they fit.
+
+    >>> spread([0.5, 0.5], [0.2, 0.2])
+    [0.6, 0.4]
+    """
+    order = sorted(range(len(wanted)), key=lambda i: -wanted[i])
+    groups: list[list] = []  # [members, middle of the group, its size]
+    for i in order:
+        groups.append([[i], wanted[i], sizes[i]])
+        while True:
+            last = groups[-1]
+            last[1] = min(max(last[1], last[2] / 2), 1 - last[2] / 2)
+            if len(groups) == 1 or groups[-2][1] - groups[-2][2] / 2 >= last[1] + last[2] / 2 - 1e-9:
+                break
+            above = groups[-2]
+            members, size = above[0] + last[0], above[2] + last[2]
+            middle = sum(wanted[m] for m in members) / len(members)
+            groups[-2:] = [[members, middle, size]]
+    result = [0.0] * len(wanted)
+    for members, middle, size in groups:
+        top = middle + size / 2
+        for m in members:
+            result[m] = round(top - sizes[m] / 2, 6)
+            top -= sizes[m]
+    return result

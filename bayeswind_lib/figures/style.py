@@ -1,0 +1,91 @@
+"""The look of every figure: sizes, colours, line styles.
+
+Colours are those of Okabe and Ito, chosen so that readers with any common colour vision tell them
+apart; every line has a marker of its own as well. Figures keep a light ground: dark pages dim it.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+
+# Blue, vermilion, green, purple, orange, sky.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+MARKERS = ("o", "s", "^", "D", "v", "P")
+DARK = "#1A1A1A"
+GREY = "#5F6368"
+# The exact posterior, wherever it is drawn. No other line is dashed.
+ORACLE = {"color": DARK, "linestyle": (0, (4.5, 2.2)), "linewidth": 2.0, "zorder": 5}
+NULL = {"color": GREY, "linestyle": ":", "linewidth": 1.5}
+
+WIDTH = 6.0  # inches; at 100 pixels an inch a page shows 600 pixels, a phone about 360
+HEIGHT = 3.7
+PIXELS = 100  # of the page, per inch
+DPI = 2 * PIXELS
+
+STYLE = {
+    "figure.facecolor": "#FFFFFF",
+    "axes.facecolor": "#FFFFFF",
+    "savefig.facecolor": "#FFFFFF",
+    "figure.dpi": PIXELS,
+    "savefig.dpi": DPI,
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 12,
+    "axes.titlesize": 12.5,
+    "axes.titlelocation": "left",
+    "axes.labelsize": 12,
+    "xtick.labelsize": 11.5,
+    "ytick.labelsize": 11.5,
+    "legend.fontsize": 11.5,
+    "text.color": DARK,
+    "axes.labelcolor": DARK,
+    "axes.edgecolor": GREY,
+    "xtick.color": DARK,
+    "ytick.color": DARK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#E3E5E8",
+    "grid.linewidth": 0.8,
+    "lines.linewidth": 2.0,
+    "lines.markersize": 5.5,
+    "lines.solid_capstyle": "round",
+    "legend.frameon": False,
+    "image.cmap": "cividis",
+    "axes.formatter.useoffset": False,
+}
+
+
+def matplotlib():
+    """The package, imported when the first figure needs it, without its note on building a font cache."""
+    logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
+    import matplotlib
+
+    return matplotlib
+
+
+@contextmanager
+def style():
+    """The book's look inside a `with` block; matplotlib's own settings return after it.
+
+    Example:
+        with bw.figures.style():
+            figure, axes = plt.subplots()
+    """
+    with matplotlib().rc_context(STYLE):
+        yield
+
+
+def line_style(index: int, dotted: bool = False) -> dict:
+    """Colour and marker of the line number `index` (from 0), solid unless it is a reference."""
+    colour = COLOURS[index % len(COLOURS)]
+    return {
+        "color": colour,
+        "marker": MARKERS[index % len(MARKERS)],
+        "markeredgecolor": "#FFFFFF",
+        "markeredgewidth": 0.6,
+        "linestyle": ":" if dotted else "-",
+        "zorder": 3,
+    }

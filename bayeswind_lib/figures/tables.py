@@ -1,0 +1,109 @@
+"""Small result tables, and numbers for the prose."""
+
+from __future__ import annotations
+
+import html
+import numbers
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from bayeswind_lib.figures.words import number
+
+
+class Table:
+    """Rows of a result as a real HTML table, and as aligned text.
+
+    Attributes:
+        rows: dicts by column; the first column names the row.
+        caption: one sentence above the table.
+    """
+
+    def __init__(self, rows: Sequence[Mapping], caption: str = "", digits: int = 3):
+        if not rows:
+            raise ValueError("rows is empty: a table needs at least one row")
+        self.columns = list(dict.fromkeys(name for row in rows for name in row))
+        self.rows, self.caption = [dict(row) for row in rows], caption
+        self.cells = [[cell(row.get(name), digits) for name in self.columns] for row in self.rows]
+
+    def __str__(self) -> str:
+        table = [self.columns, *self.cells]
+        widths = [max(len(str(row[i])) for row in table) for i in range(len(self.columns))]
+        body = ["  ".join(str(text).ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+                for row in table]
+        body.insert(1, "  ".join("-" * width for width in widths))
+        return "\n".join(filter(None, [self.caption, *body]))
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        head = "".join(f'<th scope="col">{html.escape(str(name))}</th>' for name in self.columns)
+        body = "".join(self._row(row, cells) for row, cells in zip(self.rows, self.cells, strict=True))
+        caption = f"<caption>{html.escape(self.caption)}</caption>" if self.caption else ""
+        label = html.escape(self.caption or "Results, scrolls sideways")
+        return (
+            f'<div class="bw-table" role="region" tabindex="0" aria-label="{label}" style="overflow-x:auto">'
+            f'<table class="table">{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+        )
+
+    def _row(self, row: Mapping, cells: list[str]) -> str:
+        first, *others = [html.escape(text) for text in cells]
+        right = [' style="text-align:right"' if _is_number(row.get(name)) else "" for name in self.columns]
+        data = "".join(f"<td{side}>{text}</td>" for side, text in zip(right[1:], others, strict=True))
+        return f'<tr><th scope="row">{first}</th>{data}</tr>'
+
+
+def _is_number(value) -> bool:
+    return isinstance(value, numbers.Number | np.generic) and not isinstance(value, bool | np.bool_)
+
+
+def cell(value, digits: int = 3) -> str:
+    """The text of a cell: numbers as in the figures, None as a dash."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    if isinstance(value, numbers.Integral):
+        return f"{int(value):,}" if abs(int(value)) >= 10_000 else str(int(value))
+    return number(float(value), digits) if _is_number(value) else str(value)
+
+
+def table(rows: Sequence[Mapping], caption: str = "", digits: int = 3) -> Table:
+    """Rows of a result, ready to be shown by a cell.
+
+    Args:
+        rows: dicts; the first column names the row. Numbers keep `digits` significant digits.
+        caption: one sentence, without a measured number.
+    """
+    return Table(rows, caption, digits)
+
+
+def glue(name: str, value) -> None:
+    """Store a number, a text or a figure under a name, for `{glue:text}` in the prose.
+
+    The same wire format as `myst_nb.glue`, with no need of that package. Does nothing outside
+    a notebook.
+
+    Raises:
+        TypeError: for a tensor or array of more than one number.
+    """
+    import IPython
+    from IPython.display import display
+
+    value = plain(value)
+    shell = IPython.get_ipython()
+    if shell is None:
+        return
+    bundle, metadata = shell.display_formatter.format(value)
+    prefix = "application/papermill.record/"
+    metadata["scrapbook"] = {"name": name, "mime_prefix": prefix}
+    display({prefix + kind: data for kind, data in bundle.items()}, raw=True, metadata=metadata)
+
+
+def plain(value):
+    """Python's own number for one of numpy or torch, whose text says nothing but the number."""
+    if not (hasattr(value, "item") and hasattr(value, "shape")):
+        return value
+    if int(np.prod(tuple(value.shape))) != 1:
+        raise TypeError(f"a value of shape {tuple(value.shape)} cannot stand in a sentence: glue one number")
+    return value.item()
