@@ -14,6 +14,10 @@ CHOICES = {
     "precision": ("float32", "tf32", "bfloat16"),
 }
 
+LEAST = {
+    "steps": 1, "batch_size": 1, "eval_every": 1, "eval_episodes": 2, "grad_clip": 0, "n_snapshots": 0,
+}
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -68,12 +72,14 @@ class Recipe:
 
     def __post_init__(self):
         object.__setattr__(self, "betas", tuple(self.betas))
+        for name in ("tunnel_config", "model_config"):  # own copies: a preset's stay as they are
+            object.__setattr__(self, name, dict(getattr(self, name)))
         for name, allowed in CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(
                     f"{name} is {getattr(self, name)!r}: choose one of {', '.join(allowed)}"
                 )
-        for name, least in {"steps": 1, "batch_size": 1, "eval_every": 1, "eval_episodes": 2}.items():
+        for name, least in LEAST.items():
             if getattr(self, name) < least:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be at least {least}")
         for name in ("learning_rate", "matrix_learning_rate"):
@@ -124,5 +130,7 @@ class Recipe:
         """Log-spaced updates after which the weights are kept, the last step among them."""
         if self.n_snapshots < 1:
             return ()
-        ratio = self.steps ** (1 / max(self.n_snapshots - 1, 1))
+        if self.n_snapshots == 1:
+            return (self.steps,)
+        ratio = self.steps ** (1 / (self.n_snapshots - 1))
         return tuple(sorted({max(1, round(ratio**i)) for i in range(self.n_snapshots)} | {self.steps}))
