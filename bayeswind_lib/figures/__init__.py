@@ -7,6 +7,7 @@ drawn, and no global setting of it is changed.
 
 from __future__ import annotations
 
+from bayeswind_lib.figures.bars import distributions
 from bayeswind_lib.figures.curves import (
     entropy_by_position,
     gap_by_position,
@@ -16,7 +17,6 @@ from bayeswind_lib.figures.curves import (
 from bayeswind_lib.figures.maps import attention_map
 from bayeswind_lib.figures.plot import Plot, draw
 from bayeswind_lib.figures.points import rungs, scatter_two_measures
-from bayeswind_lib.figures.bars import distributions
 from bayeswind_lib.figures.style import COLOURS, ORACLE, STYLE, style
 from bayeswind_lib.figures.tables import Table, glue, table
 from bayeswind_lib.figures.words import number, quantity

@@ -60,21 +60,32 @@ def distributions(
 
     def paint(axes):
         _paint_bars(axes, rows, exact)
-        axes.set(xlabel=axis, ylabel="probability", title=title)
+        axes.set(xlabel=axis, ylabel="probability")
+        axes.set_title(title, pad=7 + 20 * (-(-len(rows) // 2) if len(rows) > 1 else 0))
         step = max(1, -(-len(names) // 12)) if max(map(len, names)) <= 3 else 1
         axes.set_xticks(range(0, len(names), step), names[::step])
         axes.grid(axis="x", visible=False)
         axes.margins(x=0.02)
 
-    parts = [f"Probability of each {axis}. The {exact} (dashed outline) has {quantity(entropy(rows[exact]))} "
-             f"of entropy and rules out {int((rows[exact] == 0).sum())} of {len(names)}."]
-    parts += [_compared(label, row, rows[exact], names, axis, exact)
-              for label, row in rows.items() if label != exact]
+    impossible = int((rows[exact] == 0).sum())
+    parts = [f"Probability of each {axis}."]
+    parts.append(
+        f"The {exact} (dashed outline) has {quantity(entropy(rows[exact]))} of entropy "
+        f"and rules out {impossible} of {len(names)}."
+    )
+    parts += [
+        _compared(label, row, rows[exact], names, axis, exact)
+        for label, row in rows.items()
+        if label != exact
+    ]
     if len(rows) == 1:
         gap = largest_gap(rows[exact] - 1 / len(names), names, "", f"to a uniform guess at {axis}")
         parts.append(sentence(gap))
-    return draw(paint, " ".join([sentence(title), *parts] if title else parts),
-                {axis: np.array(names)} | rows)
+    return draw(
+        paint,
+        " ".join([sentence(title), *parts] if title else parts),
+        {axis: np.array(names)} | rows,
+    )
 
 
 def _compared(label, row, truth, names, axis, exact) -> str:
@@ -93,10 +104,32 @@ def _paint_bars(axes, rows, exact) -> None:
     share = 0.8 / max(len(others), 1)
     for index, label in enumerate(others):
         middle = places - 0.4 + share * (index + 0.5)
-        axes.bar(middle, rows[label], share * 0.94, color=line_style(index)["color"], label=label,
-                 hatch=HATCHES[index % len(HATCHES)], edgecolor="#FFFFFF", linewidth=0)
+        axes.bar(
+            middle,
+            rows[label],
+            share * 0.94,
+            color=line_style(index)["color"],
+            label=label,
+            hatch=HATCHES[index % len(HATCHES)],
+            edgecolor="#FFFFFF",
+            linewidth=0,
+        )
     edge = {k: ORACLE[k] for k in ("linestyle", "zorder")} | {"edgecolor": ORACLE["color"]}
-    axes.bar(places, rows[exact], 0.86, fill=False, linewidth=1.5, label=exact, **edge)
+    axes.bar(
+        places,
+        rows[exact],
+        0.86,
+        facecolor="none" if others else "#E8EAED",
+        linewidth=1.5,
+        label=exact,
+        **edge,
+    )
     if others:
-        axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2, borderaxespad=0.2,
-                    columnspacing=1.2, handlelength=1.6)
+        axes.legend(
+            loc="lower left",
+            bbox_to_anchor=(0, 1.0),
+            ncols=2,
+            borderaxespad=0.2,
+            columnspacing=1.2,
+            handlelength=1.6,
+        )

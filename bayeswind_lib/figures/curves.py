@@ -25,8 +25,10 @@ from bayeswind_lib.figures.words import (
     measure_name,
     number,
     quantity,
+    rounded,
     sentence,
     span,
+    with_unit,
 )
 
 EXACT = "exact posterior"
@@ -83,8 +85,9 @@ def lines(
         for label, curve in heights.items()
     )
     if len(heights) == 1:
-        alt += " " + sentence(largest_gap(np.diff(curve_of(heights)), x[1:].tolist(), unit,
-                                          "between neighbours, at"))
+        alt += " " + sentence(
+            largest_gap(np.diff(curve_of(heights)), x[1:].tolist(), unit, "between neighbours, at")
+        )
     return draw(paint, sentence(title) + " " + alt if title else alt, {"x": x} | heights)
 
 
@@ -106,8 +109,10 @@ def _paint_lines(axes, x, heights, exact, limits: Range, dotted) -> None:
     drawn, ends = [], []
     others = [label for label in heights if label != exact]
     for label, curve in heights.items():
-        look = ORACLE if label == exact else line_style(others.index(label), label in dotted)
-        (line,) = axes.plot(x, limits.place(curve), label=label, **look)
+        of = len(others) if exact else 1  # gaps seldom lie on each other
+        solid = [others.index(label), label in dotted, of] if label != exact else []
+        look = line_style(*solid) if solid else ORACLE
+        (line,) = axes.plot(x, limits.inside(curve), label=label, **look)
         if label != exact:
             mark_edges(axes, x, curve, limits, look["color"])
         drawn.append(line)
@@ -156,13 +161,16 @@ def entropy_by_position(
         axes.set(xlabel=axis, ylabel="mean entropy (bits)", title=title)
         whole_numbers(axes, x)
 
-    parts = [f"Mean entropy in bits over {axis}, {x[0]} to {x[-1]}. The {oracle} (dashed) goes "
-             f"from {number(curves[oracle][0])} to {quantity(curves[oracle][-1])}."]
+    ends = f"from {number(curves[oracle][0])} to {quantity(curves[oracle][-1])}"
+    parts = [f"Mean entropy in bits over {axis}, {x[0]} to {x[-1]}."]
+    parts.append(f"The {oracle} (dashed) goes {ends}.")
     for (label, score), truth in zip(scores.items(), truths, strict=True):
         gap = largest_gap(array(score.entropy) - truth, x)
         ends = f"{number(score.entropy[0])} to {quantity(score.entropy[-1])}"
         parts.append(sentence(f"{label}: from {ends}, {gap}"))
-    return draw(paint, " ".join([sentence(title), *parts] if title else parts), {"position": x} | curves)
+    return draw(
+        paint, " ".join([sentence(title), *parts] if title else parts), {"position": x} | curves
+    )
 
 
 def _one_length(scores: Mapping, lengths: list[int]) -> None:
@@ -194,40 +202,40 @@ def gap_by_position(
         band: shade two standard errors to both sides.
     """
     words, unit = measure_name(measure)
-    curves = {label: array(score.per_position[measure]) for label, score in scores.items()}
+    curves = {label: rounded(array(score.per_position[measure])) for label, score in scores.items()}
     errors = {label: array(score.per_position_se[measure]) for label, score in scores.items()}
     _one_length(scores, [len(curve) for curve in curves.values()])
     x = np.arange(len(next(iter(curves.values())))) + start
-    limits = value_range(np.concatenate(list(curves.values())), log)
+    tops = [curves[label] + 2 * np.nan_to_num(errors[label]) for label in curves if band]
+    limits = value_range(np.concatenate([*curves.values(), *tops]), log)
 
     def paint(axes):
         set_range(axes.yaxis, limits)
         _paint_lines(axes, x, curves, None, limits, dotted)
         for index, label in enumerate(curves if band else ()):
             _paint_band(axes, x, curves[label], errors[label], limits, line_style(index)["color"])
-        axes.set(xlabel=axis, ylabel=_with_unit(words, unit), title=title)
+        axes.set(xlabel=axis, ylabel=with_unit(words, unit), title=title)
         whole_numbers(axes, x)
 
     names = [str(v) for v in x]
-    parts = [f"{_with_unit(words, unit)} over {axis}, {x[0]} to {x[-1]}"
-             + (", logarithmic." if log else ".")]
+    parts = [
+        f"{with_unit(words, unit)} over {axis}, {x[0]} to {x[-1]}"
+        + (", logarithmic." if log else ".")
+    ]
     for label, curve in curves.items():
         edges = edge_words(curve, limits, names)
         told = f"{label}: mean {quantity(curve.mean(), unit)}, {largest_gap(curve, names, unit)}"
         parts.append(sentence(told + (f"; {edges}" if edges else "")))
-    data = {"position": x} | curves | {f"{label} (standard error)": e for label, e in errors.items()}
+    data = (
+        {"position": x} | curves | {f"{label} (standard error)": e for label, e in errors.items()}
+    )
     return draw(paint, " ".join([sentence(title), *parts] if title else parts), data)
 
 
 def _paint_band(axes, x, curve, error, limits: Range, colour: str) -> None:
-    error = np.where(np.isfinite(error), error, 0.0)
-    with np.errstate(invalid="ignore"):
-        low, high = limits.place(curve - 2 * error), limits.place(curve + 2 * error)
+    error, curve = np.nan_to_num(error), limits.inside(curve)
+    low, high = limits.place(curve - 2 * error), limits.place(curve + 2 * error)
     axes.fill_between(x, low, high, color=colour, alpha=0.22, linewidth=0, zorder=2)
-
-
-def _with_unit(words: str, unit: str) -> str:
-    return f"{words} ({unit})" if unit else words
 
 
 def learning_curves(
@@ -257,23 +265,27 @@ def learning_curves(
     levels = dict(levels or {})
     everything = [*(y for _, y in runs.values()), np.array(list(levels.values()), dtype=float)]
     limits = value_range(np.concatenate(everything), log)
-    x_words = {"episodes": "episodes seen", "step": "training steps", "seconds": "seconds of training"}
+    x_words = {
+        "episodes": "episodes seen",
+        "step": "training steps",
+        "seconds": "seconds of training",
+    }
 
     def paint(axes):
         set_range(axes.yaxis, limits)
         drawn, ends = [], []
         for index, (label, (where, y)) in enumerate(runs.items()):
             look = line_style(index) | {"markevery": max(len(y) // 8, 1)}
-            drawn += axes.plot(where, limits.place(y), label=label, **look)
+            drawn += axes.plot(where, limits.inside(y), label=label, **look)
             ends.append(limits.place(y)[-1])
         for label, level in levels.items():
             drawn.append(axes.axhline(level, label=label, **NULL))
             ends.append(level)
-        axes.set(xlabel=x_words[x], ylabel=_with_unit(words, unit), title=title)
+        axes.set(xlabel=x_words[x], ylabel=with_unit(words, unit), title=title)
         _thousands(axes)
         label_ends(axes, drawn, ends)
 
-    parts = [f"{_with_unit(words, unit)} over {x_words[x]}" + (", logarithmic." if log else ".")]
+    parts = [f"{with_unit(words, unit)} over {x_words[x]}" + (", logarithmic." if log else ".")]
     parts += [_run_words(label, where, y, x, unit) for label, (where, y) in runs.items()]
     parts += [sentence(f"Dotted line, {label}: {quantity(v, unit)}") for label, v in levels.items()]
     data = {
@@ -308,6 +320,10 @@ def _thousands(axes) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
-    axes.xaxis.set_major_formatter(
-        FuncFormatter(lambda v, _: f"{v / 1e6:g}M" if abs(v) >= 1e6 else f"{v / 1e3:g}k" if abs(v) >= 1e4 else f"{v:g}")
-    )
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _count_short(value)))
+
+
+def _count_short(value: float) -> str:
+    if abs(value) >= 1e6:
+        return f"{value / 1e6:g}M"
+    return f"{value / 1e3:g}k" if abs(value) >= 1e4 else f"{value:g}"

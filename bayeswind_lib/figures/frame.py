@@ -23,45 +23,64 @@ class Range:
         low, high: limits of the axis.
         floor, roof: where a number too small (on a logarithmic axis: also zero), or infinite,
             is drawn.
+        smallest, largest: of the numbers that have a place of their own.
         log: whether the axis is logarithmic.
+        infinite: whether the roof is used.
+        edge: what is written at the floor, if it is used.
     """
 
     low: float
     high: float
     floor: float
     roof: float
+    smallest: float
+    largest: float
     log: bool
+    infinite: bool = False
+    edge: str = ""
 
     def place(self, values: np.ndarray) -> np.ndarray:
         """The values, with what has no place on the axis moved to its edges."""
         values = np.where(np.isposinf(values), self.roof, values)
-        return np.where(values < self.floor, self.floor, values) if self.log else values
+        return np.where(self.too_small(values), self.floor, values)
+
+    def inside(self, values: np.ndarray) -> np.ndarray:
+        """The values, NaN where they have no place of their own: a line breaks there."""
+        return np.where(self.too_small(values) | np.isposinf(values), np.nan, values)
 
     def too_small(self, values: np.ndarray) -> np.ndarray:
         """True where a value is drawn on the floor although it is smaller."""
-        return values < self.floor if self.log else np.zeros(values.shape, dtype=bool)
+        return values < self.smallest if self.log else np.zeros(values.shape, dtype=bool)
 
 
 def value_range(values: np.ndarray, log: bool) -> Range:
     """A range that holds every number, with an edge kept free for infinity if there is one."""
     values = np.asarray(values, dtype=float).ravel()
     finite = values[np.isfinite(values)]
-    infinite = np.isposinf(values).any()
-    if not log:
-        low, high = min(finite.min(initial=0), 0), finite.max(initial=0)
-        size = (high - low) or 1.0
-        roof = high + 0.15 * size
-        return Range(low - (0.04 * size if low < 0 else 0), (roof if infinite else high) + 0.05 * size,
-                     low, roof, False)
+    infinite = bool(np.isposinf(values).any())
+    if log:
+        return _log_range(finite, infinite)
+    low, high = min(finite.min(initial=0), 0), finite.max(initial=0)
+    size = (high - low) or 1.0
+    roof = high + 0.15 * size
+    top = (roof if infinite else high) + 0.05 * size
+    bottom = low - (0.04 * size if low < 0 else 0)
+    return Range(bottom, top, low, roof, low, high, False, infinite)
+
+
+def _log_range(finite: np.ndarray, infinite: bool) -> Range:
     positive = finite[finite > 0]
-    high = positive.max(initial=1e-12) if positive.size else 1.0
-    low = max(positive.min(initial=high), high * 10.0**-DECADES)
-    decades = max(np.log10(high / low), 1.0)
-    step = 10 ** (0.1 * decades)  # a tenth of the axis
-    if (values < low).any():
-        low /= step
-    roof = high * step
-    return Range(low / step**0.4, (roof if infinite else high) * step**0.5, low, roof, True)
+    largest = positive.max() if positive.size else 1.0
+    smallest = max(positive.min(initial=largest), largest * 10.0**-DECADES)
+    step = 10 ** (0.1 * max(np.log10(largest / smallest), 1.0))  # a tenth of the axis
+    below = finite < smallest
+    floor = smallest / step if below.any() else smallest
+    edge = ("<" if (finite[below] > 0).any() else "0") if below.any() else ""
+    edge = f"<{short(10.0 ** np.ceil(np.log10(smallest)))}" if edge == "<" else edge
+    top = (largest * step if infinite else largest) * step**0.5
+    return Range(
+        floor / step**0.4, top, floor, largest * step, smallest, largest, True, infinite, edge
+    )
 
 
 def set_range(axis, limits: Range) -> None:
@@ -70,6 +89,40 @@ def set_range(axis, limits: Range) -> None:
     if limits.log:
         getattr(axes, f"set_{which}scale")("log")
     getattr(axes, f"set_{which}lim")(limits.low, limits.high)
+    if limits.log or limits.infinite:
+        ticks = _ticks(axes, which, limits)
+        axis.set_ticks(list(ticks), list(ticks.values()))
+        axis.set_ticks([], minor=True)
+
+
+def _ticks(axes, which: str, limits: Range) -> dict[float, str]:
+    """Where the ticks of a range with edges stand, and what is written there."""
+    if limits.log:
+        first, last = np.floor(np.log10(limits.low)), np.ceil(np.log10(limits.high))
+        step = max(1, int(last - first) // 6)
+        parts = (1, 2, 5) if last - first <= 2 else (1,)
+        inside = [
+            part * 10.0**power for power in np.arange(first, last + 1, step) for part in parts
+        ]
+        low = limits.smallest * 0.999
+    else:
+        inside, low = getattr(axes, f"get_{which}ticks")(), limits.low
+    high = limits.largest * 1.001 if limits.infinite else limits.high
+    ticks = {float(v): short(v) for v in inside if low <= v <= high}
+    if limits.edge:
+        ticks[limits.floor] = limits.edge
+    if limits.infinite:
+        ticks[limits.roof] = "∞"
+    return dict(sorted(ticks.items()))
+
+
+def short(value: float) -> str:
+    """A tick's text: `0.01`, or a power of ten where that is shorter."""
+    if value == 0 or 1e-3 <= abs(value) < 1e5:
+        return f"{value:g}"
+    return (
+        f"$10^{{{round(np.log10(value))}}}$" if abs(np.log10(value) % 1) < 1e-9 else f"{value:.0e}"
+    )
 
 
 def mark_edges(axes, x: np.ndarray, values: np.ndarray, limits: Range, colour: str) -> None:
@@ -79,8 +132,16 @@ def mark_edges(axes, x: np.ndarray, values: np.ndarray, limits: Range, colour: s
         (np.isposinf(values), "^", limits.roof),
     ):
         if beyond.any():
-            axes.plot(x[beyond], np.full(int(beyond.sum()), height), marker, color=colour,
-                      markerfacecolor="#FFFFFF", markeredgewidth=1.4, markersize=8, zorder=6)
+            axes.plot(
+                x[beyond],
+                np.full(int(beyond.sum()), height),
+                marker,
+                color=colour,
+                markerfacecolor="#FFFFFF",
+                markeredgewidth=1.4,
+                markersize=8,
+                zorder=6,
+            )
 
 
 def edge_words(values: np.ndarray, limits: Range, where: list[str]) -> str:
@@ -93,7 +154,9 @@ def edge_words(values: np.ndarray, limits: Range, where: list[str]) -> str:
     if zero.any():
         parts.append(f"0 at {listed(zero, where)} (drawn at the lower edge)")
     if small.any():
-        parts.append(f"below {number(limits.floor)} at {listed(small, where)} (drawn at the lower edge)")
+        parts.append(
+            f"below {number(limits.smallest)} at {listed(small, where)} (drawn at the lower edge)"
+        )
     return ", ".join(parts)
 
 
@@ -129,13 +192,22 @@ def label_ends(axes, lines: list, heights: list[float]) -> None:
     wanted = [float(to_axes.transform((axes.get_xlim()[1], height))[1]) for height in heights]
     sizes = [LINE_HEIGHT * (text.count("\n") + 1) + 0.02 for text in texts]
     for line, text, middle in zip(lines, texts, spread(wanted, sizes), strict=True):
-        sample = type(line)([1.025, 1.085], [middle, middle], transform=axes.transAxes, clip_on=False)
+        sample = type(line)([1.025, 1.06, 1.095], [middle] * 3)
         sample.update_from(line)
-        sample.set(transform=axes.transAxes, clip_on=False, label="_sample", in_layout=True)
-        sample.set_marker("None")
+        sample.set(transform=axes.transAxes, clip_on=False, label="_sample", markevery=[1])
+        sample.set_linewidth(min(line.get_linewidth(), 2.5))
         axes.add_artist(sample)
-        axes.text(1.105, middle, text, transform=axes.transAxes, va="center", ha="left",
-                  color=DARK, fontsize=11.5, linespacing=1.05)
+        axes.text(
+            1.12,
+            middle,
+            text,
+            transform=axes.transAxes,
+            va="center",
+            ha="left",
+            color=DARK,
+            fontsize=11.5,
+            linespacing=1.05,
+        )
 
 
 def spread(wanted: list[float], sizes: list[float]) -> list[float]:
@@ -153,7 +225,10 @@ def spread(wanted: list[float], sizes: list[float]) -> list[float]:
         while True:
             last = groups[-1]
             last[1] = min(max(last[1], last[2] / 2), 1 - last[2] / 2)
-            if len(groups) == 1 or groups[-2][1] - groups[-2][2] / 2 >= last[1] + last[2] / 2 - 1e-9:
+            if (
+                len(groups) == 1
+                or groups[-2][1] - groups[-2][2] / 2 >= last[1] + last[2] / 2 - 1e-9
+            ):
                 break
             above = groups[-2]
             members, size = above[0] + last[0], above[2] + last[2]

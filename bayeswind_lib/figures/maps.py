@@ -46,10 +46,14 @@ def attention_map(
         axes.figure.colorbar(image, ax=axes, shrink=0.85, label="attention weight")
 
     column, row = np.meshgrid(np.arange(size), np.arange(size))
-    data = {"reads": np.array(names)[row.ravel()], "is_read": np.array(names)[column.ravel()],
-            "weight": weights.ravel()}
-    return draw(paint, (sentence(title) + " " if title else "") + _words(weights, names), data,
-                height=4.9)
+    data = {
+        "reads": np.array(names)[row.ravel()],
+        "is_read": np.array(names)[column.ravel()],
+        "weight": weights.ravel(),
+    }
+    return draw(
+        paint, (sentence(title) + " " if title else "") + _words(weights, names), data, height=4.9
+    )
 
 
 def _words(weights: np.ndarray, names: list[str]) -> str:
@@ -58,10 +62,11 @@ def _words(weights: np.ndarray, names: list[str]) -> str:
     row, column = np.unravel_index(np.argmax(np.abs(weights - even)), weights.shape)
     own = float(np.diag(weights)[1:].mean()) if size > 1 else 1.0
     before = float(np.diag(weights, -1).mean()) if size > 1 else 0.0
+    gap, weight = number(abs(weights - even)[row, column]), number(weights[row, column])
     return (
-        f"Attention weights of {size} tokens, rows read from columns, 0 to {number(weights.max())}. "
-        f"Largest gap to even attention {number(abs(weights - even)[row, column])} where {names[row]} (token {row}) "
-        f"reads {names[column]} (token {column}) with weight {number(weights[row, column])} instead of "
+        f"Attention weights of {size} tokens, a row reads from columns, 0 to {number(weights.max())}. "
+        f"Largest gap to even attention {gap} where {names[row]} (token {row}) reads "
+        f"{names[column]} (token {column}) with weight {weight} instead of "
         f"{number(even[row, column])}. Mean weight on the token itself {number(own)}, "
         f"on the token before {number(before)}."
     )

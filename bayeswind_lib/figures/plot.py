@@ -82,8 +82,9 @@ class Plot:
         from bayeswind_lib.figures.tables import table
 
         columns = [column.tolist() for column in self.data.values()]
-        return table([dict(zip(self.data, row, strict=True)) for row in zip(*columns, strict=True)],
-                     caption)
+        return table(
+            [dict(zip(self.data, row, strict=True)) for row in zip(*columns, strict=True)], caption
+        )
 
     def save(self, path) -> None:
         """Write the picture to a file."""
@@ -109,5 +110,6 @@ def draw(
     with matplotlib().rc_context(STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(figure)
+        figure.get_layout_engine().set(w_pad=0.09, h_pad=0.06)
         paint(figure.add_subplot())
     return Plot(figure, alt, data)

@@ -8,10 +8,18 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from bayeswind_lib.figures.frame import edge_words, mark_edges, set_range, spread, value_range
+from bayeswind_lib.figures.frame import Range, edge_words, set_range, value_range
 from bayeswind_lib.figures.plot import Plot, draw
-from bayeswind_lib.figures.style import COLOURS, DARK, GREY, WIDTH, line_style
-from bayeswind_lib.figures.words import largest_gap, measure_name, number, quantity, sentence
+from bayeswind_lib.figures.style import COLOURS, DARK, GREY, MARKERS
+from bayeswind_lib.figures.words import (
+    largest_gap,
+    measure_name,
+    number,
+    quantity,
+    rounded,
+    sentence,
+    with_unit,
+)
 
 
 def rungs(
@@ -32,53 +40,86 @@ def rungs(
         title: above the axes.
     """
     words, unit = measure_name(measure)
-    highlight = {highlight} if isinstance(highlight, str) else set(highlight)
-    unknown = highlight - set(rows)
-    if unknown:
-        raise ValueError(f"highlight names {', '.join(sorted(unknown))}, which rows does not hold")
-    pairs = {label: v if isinstance(v, tuple) else (v, math.nan) for label, v in rows.items()}
-    pairs = {label: (float(v), float(e)) for label, (v, e) in pairs.items() if not math.isnan(v)}
-    if not pairs:
-        raise ValueError("rows is empty: give at least one value, by label")
-    order = sorted(pairs, key=lambda label: pairs[label][0])
-    values, errors = np.array([pairs[label] for label in order]).T
+    highlight = _chosen(highlight, rows)
+    order, values, errors = _sorted(rows)
     limits = value_range(values, log)
 
     def paint(axes):
         set_range(axes.xaxis, limits)
         _paint_rungs(axes, order, values, errors, limits, highlight)
-        axes.set(xlabel=f"{words} ({unit})" if unit else words, title=title)
+        axes.set(xlabel=with_unit(words, unit), title=title)
 
-    told = "; ".join(f"{label} {quantity(v, unit)}" for label, v in zip(order, values, strict=True))
-    gap = largest_gap(values, order, unit, "to the exact posterior:")
-    edges = edge_words(values, limits, order).replace("top edge", "right edge").replace("lower edge", "left edge")
-    alt = f"{words} of {len(order)} predictors, smallest first: {told}. {sentence(gap)}"
-    alt += f" {sentence(edges)}" if edges else ""
+    told = "; ".join(f"{n} {quantity(v, unit)}" for n, v in zip(order, values, strict=True))
+    parts = [f"{words} of {len(order)} predictors, smallest first: {told}"]
+    parts.append(largest_gap(values, order, unit, "to the exact posterior:"))
+    parts.append(_sideways(edge_words(values, limits, order)))
+    alt = " ".join(sentence(part) for part in [title, *parts] if part)
     height = 1.0 + 0.36 * len(order) + (0.25 if title else 0)
     data = {"predictor": np.array(order), measure: values, "standard error": errors}
-    return draw(paint, (sentence(title) + " " if title else "") + sentence(alt), data, height=height)
+    return draw(paint, alt, data, height=height)
 
 
-def _paint_rungs(axes, order, values, errors, limits, highlight) -> None:
+def _chosen(highlight: str | Collection[str], rows: Mapping) -> set[str]:
+    chosen = {highlight} if isinstance(highlight, str) else set(highlight)
+    if not rows:
+        raise ValueError("nothing to draw: give at least one predictor, by label")
+    if chosen - set(rows):
+        unknown = ", ".join(sorted(chosen - set(rows)))
+        raise ValueError(f"highlight names {unknown}: the predictors are {', '.join(rows)}")
+    return chosen
+
+
+def _sorted(rows: Mapping) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Labels, values and standard errors, smallest value first, without NaN."""
+    pairs = {
+        label: v if isinstance(v, tuple | list) else (v, math.nan) for label, v in rows.items()
+    }
+    pairs = {label: (float(v), float(e)) for label, (v, e) in pairs.items() if not math.isnan(v)}
+    if not pairs:
+        raise ValueError(f"none of {', '.join(rows)} has a number")
+    order = sorted(pairs, key=lambda label: pairs[label][0])
+    values, errors = np.array([pairs[label] for label in order]).T
+    return order, rounded(values), errors
+
+
+def _sideways(words: str) -> str:
+    return words.replace("top edge", "right edge").replace("lower edge", "left edge")
+
+
+def _paint_rungs(axes, order, values, errors, limits: Range, highlight) -> None:
     places = limits.place(values)
-    for row, (label, value, place, error) in enumerate(zip(order, values, places, errors, strict=True)):
-        colour = COLOURS[0] if label in highlight else GREY
+    for row, (label, value, error) in enumerate(zip(order, values, errors, strict=True)):
+        known, place = label in highlight, places[row]
+        colour = COLOURS[0] if known else GREY
         axes.plot([limits.low, place], [row, row], "-", color=colour, linewidth=1.2, alpha=0.55)
         if math.isfinite(error) and math.isfinite(value):
             axes.errorbar(place, row, xerr=2 * error, color=colour, capsize=3, linewidth=1.2)
-        plain = math.isfinite(value) and not limits.too_small(np.array(value))
-        if plain:
-            axes.plot(place, row, "o" if label in highlight else "D", color=colour,
-                      markersize=8 if label in highlight else 6.5)
-        else:
-            axes.plot(place, row, ">" if math.isinf(value) else "<", color=colour,
-                      markerfacecolor="#FFFFFF", markeredgewidth=1.4, markersize=8)
-        axes.annotate(number(value, 3), (place, row), xytext=(9, 0), textcoords="offset points",
-                      va="center", fontsize=11.5, fontweight="bold" if label in highlight else "normal",
-                      bbox={"facecolor": "#FFFFFF", "edgecolor": "none", "pad": 0.8}, zorder=4)
-    axes.set_yticks(range(len(order)), ["\n".join(textwrap.wrap(label, 24)) for label in order])
+        marker, fill = ("o" if known else "D"), colour
+        if math.isinf(value) or limits.too_small(np.array(value)):
+            marker, fill = (">" if math.isinf(value) else "<"), "#FFFFFF"
+        axes.plot(
+            place,
+            row,
+            marker,
+            color=colour,
+            markerfacecolor=fill,
+            markeredgewidth=1.4,
+            markersize=8 if known or fill != colour else 6.5,
+            zorder=4,
+        )
+        axes.annotate(
+            number(value, 3),
+            (place, row),
+            xytext=(9, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=11.5,
+            fontweight="bold" if known else "normal",
+        )
+    axes.set_yticks(range(len(order)), ["\n".join(textwrap.wrap(name, 24)) for name in order])
     for text, label in zip(axes.get_yticklabels(), order, strict=True):
-        text.set(fontsize=11, fontweight="bold" if label in highlight else "normal", linespacing=0.95)
+        text.set(fontsize=11.5, fontweight="bold" if label in highlight else "normal")
+        text.set_linespacing(0.95)
     axes.set_ylim(-0.6, len(order) - 0.4)
     axes.grid(axis="y", visible=False)
 
@@ -97,54 +138,100 @@ def scatter_two_measures(
     Args:
         scores: a `Score`, or a dict with the two measures, by label.
         x, y: names of the measures.
-        highlight: the labels of networks, drawn as filled circles.
+        highlight: the labels of networks, drawn as large circles with a bold label.
         log: logarithmic axes; zero has the lower edge, infinity the upper one.
+        title: above the axes.
     """
-    highlight = {highlight} if isinstance(highlight, str) else set(highlight)
-    names = list(scores)
-    if not names:
-        raise ValueError("scores is empty: give at least one, by label")
-    data = {m: np.array([_value(scores[n], m) for n in names]) for m in (x, y)}
+    highlight, names = _chosen(highlight, scores), list(scores)
+    data = {m: rounded(np.array([_value(scores[n], m) for n in names])) for m in (x, y)}
     limits = {m: value_range(column, log) for m, column in data.items()}
-    titles = {m: " ".join(filter(None, [measure_name(m)[0], f"({measure_name(m)[1]})" if measure_name(m)[1] else ""]))
-              for m in (x, y)}
+    heads = {m: with_unit(*measure_name(m)) for m in (x, y)}
 
     def paint(axes):
         set_range(axes.xaxis, limits[x])
         set_range(axes.yaxis, limits[y])
-        _paint_points(axes, names, limits[x].place(data[x]), limits[y].place(data[y]),
-                      data[y], limits[y], highlight)
-        axes.set(xlabel=titles[x], ylabel=titles[y], title=title)
+        _paint_points(axes, names, data[x], data[y], limits[x], limits[y], highlight)
+        axes.set(xlabel=heads[x], ylabel=heads[y], title=title)
 
-    told = "; ".join(f"{n}: {quantity(a, measure_name(x)[1])} and {quantity(b, measure_name(y)[1])}"
-                     for n, a, b in zip(names, data[x], data[y], strict=True))
-    gap = largest_gap(data[y], names, measure_name(y)[1], "to the exact posterior on the vertical axis:")
-    gap_x = largest_gap(data[x], names, measure_name(x)[1], "on the horizontal axis:")
-    alt = f"{titles[y]} against {titles[x]}. {sentence(told)} {sentence(gap)} {sentence(gap_x)}"
-    return draw(paint, (sentence(title) + " " if title else "") + alt,
-                {"predictor": np.array(names)} | data, height=4.4)
+    units = [measure_name(m)[1] for m in (x, y)]
+    pairs = zip(names, data[x], data[y], strict=True)
+    told = (f"{n}: {quantity(a, units[0])} and {quantity(b, units[1])}" for n, a, b in pairs)
+    across = edge_words(data[x], limits[x], names)
+    parts = [title, f"{heads[y]} (vertical) against {heads[x]} (horizontal)"]
+    parts.append(largest_gap(data[y], names, units[1], f"to the exact posterior in {y}:"))
+    parts.append(largest_gap(data[x], names, units[0], f"to the exact posterior in {x}:"))
+    parts += ["; ".join(told), edge_words(data[y], limits[y], names)]
+    parts.append(_sideways(across))
+    alt = " ".join(sentence(part) for part in parts if part)
+    return draw(paint, alt, {"predictor": np.array(names)} | data, height=4.4)
 
 
 def _value(score, measure: str) -> float:
+    measure_name(measure)
     value = score[measure] if isinstance(score, Mapping) else getattr(score, measure)
     return float(value)
 
 
-def _paint_points(axes, names, xs, ys, raw, limits, highlight) -> None:
-    to_axes = axes.transData + axes.transAxes.inverted()
-    heights = [float(to_axes.transform((a, b))[1]) for a, b in zip(xs, ys, strict=True)]
+def _paint_points(axes, names, xs, ys, x_limits: Range, y_limits: Range, highlight) -> None:
     for index, (name, a, b) in enumerate(zip(names, xs, ys, strict=True)):
-        look = line_style(index)
-        marker = "o" if name in highlight else look["marker"]
-        axes.plot(a, b, marker, color=look["color"], markersize=10 if name in highlight else 8,
-                  markeredgecolor=DARK, markeredgewidth=0.8, zorder=4)
-    mark_edges(axes, np.asarray(xs), raw, limits, DARK)
-    texts = ["\n".join(textwrap.wrap(name, 17)) for name in names]
-    sizes = [0.058 * (text.count("\n") + 1) + 0.02 for text in texts]
-    for text, a, b, middle in zip(texts, xs, ys, spread(heights, sizes), strict=True):
-        axes.annotate(text, (a, b), xytext=(1.05, middle), textcoords="axes fraction", va="center",
-                      fontsize=11, linespacing=1.0, annotation_clip=False,
-                      arrowprops={"arrowstyle": "-", "color": GREY, "linewidth": 0.8, "shrinkB": 4})
+        known = name in highlight
+        marker = "o" if known else (*MARKERS[1:], "X")[index % len(MARKERS)]
+        axes.plot(
+            x_limits.place(a),
+            y_limits.place(b),
+            marker,
+            markersize=11 if known else 8.5,
+            color=COLOURS[index % len(COLOURS)],
+            markeredgecolor=DARK,
+            markeredgewidth=0.8,
+            zorder=4,
+            clip_on=False,
+        )
+    label_points(axes, names, x_limits.place(xs), y_limits.place(ys), highlight)
 
 
-__all__ = ["WIDTH", "rungs", "scatter_two_measures"]
+def label_points(axes, names, xs, ys, bold: Collection[str] = ()) -> None:
+    """Write each name beside its point, where it covers neither another name nor a point."""
+    figure = axes.figure
+    figure.draw_without_rendering()  # the layout gives the axes their final size
+    points = axes.transData.transform(np.column_stack([xs, ys])) * 72 / figure.dpi
+    frame = axes.get_window_extent().transformed(figure.dpi_scale_trans.inverted())
+    left, right = frame.x0 * 72, frame.x1 * 72
+    taken = [(x - 6, y - 6, x + 6, y + 6) for x, y in points]
+    for name, (x, y), at in zip(names, points, zip(xs, ys, strict=True), strict=True):
+        width, height = 7.4 * len(name), 14.0  # points, at 11.5 point letters
+        spots = [(9, -height / 2), (-9 - width, -height / 2)]
+        for away in (9, 24, 39):
+            spots += [(-width / 2, away), (-width / 2, -away - height)]
+            spots += [
+                (9, away),
+                (9, -away - height),
+                (-9 - width, away),
+                (-9 - width, -away - height),
+            ]
+        boxes = [(x + dx, y + dy, x + dx + width, y + dy + height) for dx, dy in spots]
+        costs = [
+            sum(overlap(box, other) for other in taken)
+            + 50 * max(left - box[0], 0)
+            + 50 * max(box[2] - right - 4, 0)
+            for box in boxes
+        ]
+        best = int(np.argmin(costs))
+        taken.append(boxes[best])
+        dx, dy = spots[best]
+        axes.annotate(
+            name,
+            at,
+            xytext=(dx, dy + 2),
+            textcoords="offset points",
+            fontsize=11.5,
+            annotation_clip=False,
+            fontweight="bold" if name in bold else "normal",
+        )
+
+
+def overlap(one: tuple, other: tuple) -> float:
+    """Area that two boxes (left, bottom, right, top) share."""
+    width = min(one[2], other[2]) - max(one[0], other[0])
+    height = min(one[3], other[3]) - max(one[1], other[1])
+    return max(width, 0.0) * max(height, 0.0)

@@ -78,8 +78,11 @@ def style():
         yield
 
 
-def line_style(index: int, dotted: bool = False) -> dict:
-    """Colour and marker of the line number `index` (from 0), solid unless it is a reference."""
+def line_style(index: int, dotted: bool = False, of: int = 1) -> dict:
+    """Colour and marker of the line number `index` of `of`, solid unless it is a reference.
+
+    Earlier lines are wider, so that a line that lies on another does not hide it.
+    """
     colour = COLOURS[index % len(COLOURS)]
     return {
         "color": colour,
@@ -87,5 +90,6 @@ def line_style(index: int, dotted: bool = False) -> dict:
         "markeredgecolor": "#FFFFFF",
         "markeredgewidth": 0.6,
         "linestyle": ":" if dotted else "-",
+        "linewidth": 2.0 if dotted else 2.0 + 0.8 * min(max(of - 1 - index, 0), 3),
         "zorder": 3,
     }

@@ -29,8 +29,12 @@ class Table:
     def __str__(self) -> str:
         table = [self.columns, *self.cells]
         widths = [max(len(str(row[i])) for row in table) for i in range(len(self.columns))]
-        body = ["  ".join(str(text).ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-                for row in table]
+        body = [
+            "  ".join(
+                str(text).ljust(width) for text, width in zip(row, widths, strict=True)
+            ).rstrip()
+            for row in table
+        ]
         body.insert(1, "  ".join("-" * width for width in widths))
         return "\n".join(filter(None, [self.caption, *body]))
 
@@ -38,7 +42,9 @@ class Table:
 
     def _repr_html_(self) -> str:
         head = "".join(f'<th scope="col">{html.escape(str(name))}</th>' for name in self.columns)
-        body = "".join(self._row(row, cells) for row, cells in zip(self.rows, self.cells, strict=True))
+        body = "".join(
+            self._row(row, cells) for row, cells in zip(self.rows, self.cells, strict=True)
+        )
         caption = f"<caption>{html.escape(self.caption)}</caption>" if self.caption else ""
         label = html.escape(self.caption or "Results, scrolls sideways")
         return (
@@ -48,8 +54,13 @@ class Table:
 
     def _row(self, row: Mapping, cells: list[str]) -> str:
         first, *others = [html.escape(text) for text in cells]
-        right = [' style="text-align:right"' if _is_number(row.get(name)) else "" for name in self.columns]
-        data = "".join(f"<td{side}>{text}</td>" for side, text in zip(right[1:], others, strict=True))
+        right = [
+            ' style="text-align:right"' if _is_number(row.get(name)) else ""
+            for name in self.columns
+        ]
+        data = "".join(
+            f"<td{side}>{text}</td>" for side, text in zip(right[1:], others, strict=True)
+        )
         return f'<tr><th scope="row">{first}</th>{data}</tr>'
 
 
@@ -105,5 +116,7 @@ def plain(value):
     if not (hasattr(value, "item") and hasattr(value, "shape")):
         return value
     if int(np.prod(tuple(value.shape))) != 1:
-        raise TypeError(f"a value of shape {tuple(value.shape)} cannot stand in a sentence: glue one number")
+        raise TypeError(
+            f"a value of shape {tuple(value.shape)} cannot stand in a sentence: glue one number"
+        )
     return value.item()

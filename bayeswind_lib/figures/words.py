@@ -10,7 +10,7 @@ import numpy as np
 # What a measure is called, and its unit ("" for a probability between 0 and 1).
 MEASURES = {
     "entropy_mae": ("entropy error", "bits"),
-    "kl": ("KL divergence from the exact posterior", "bits"),
+    "kl": ("KL divergence", "bits"),
     "cross_entropy_gap": ("cross-entropy gap", "bits"),
     "tv": ("total variation", ""),
     "support_leak": ("probability on impossible values", ""),
@@ -54,8 +54,8 @@ def number(value: float, digits: int = 2) -> str:
 
 
 def quantity(value: float, unit: str = "bits", digits: int = 2) -> str:
-    """A number with its unit: `0.0031 bits`; an infinite one has no unit to speak of."""
-    return f"{number(value, digits)} {unit}".rstrip()
+    """A number with its unit: `0.0031 bits`; what is not finite has none."""
+    return f"{number(value, digits)} {unit if math.isfinite(value) else ''}".rstrip()
 
 
 def largest_gap(
@@ -69,6 +69,8 @@ def largest_gap(
     size = np.abs(np.asarray(gaps, dtype=float))
     if not np.isfinite(size).any() and not np.isinf(size).any():
         return "largest gap not defined (0 numbers)"
+    if not np.nanmax(size):
+        return f"largest gap {quantity(0, unit)}, the same everywhere"
     index = int(np.nanargmax(size))
     place = list(places)[index]
     several = int((size == size[index]).sum()) - 1
@@ -89,6 +91,16 @@ def sentence(text: str) -> str:
     """The text with a capital first letter and one full stop."""
     text = text.strip().rstrip(".")
     return text[:1].upper() + text[1:] + "."
+
+
+def with_unit(words: str, unit: str) -> str:
+    """`entropy error (bits)`, or just the words where there is no unit."""
+    return f"{words} ({unit})" if unit else words
+
+
+def rounded(values: np.ndarray) -> np.ndarray:
+    """The values, with what float64 rounding leaves of zero (below 1e-12) set to zero."""
+    return np.where(np.abs(values) < 1e-12, 0.0, values)
 
 
 def array(values) -> np.ndarray:
