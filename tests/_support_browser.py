@@ -54,16 +54,19 @@ OVERFLOW = """() => {
 }"""
 # All rules that axe runs by itself, and the experimental ones that suit a page of text. Without
 # `preload: false` axe asks for style sheets itself, and at a wrong address.
-AXE = """() => axe.run(document, {preload: false, resultTypes: ['violations'], rules: Object.fromEntries([
-  'label-content-name-mismatch', 'p-as-heading', 'table-fake-caption', 'td-has-header',
-].map(id => [id, {enabled: true}]))}).then(r => r.violations.map(v => ({
-  id: v.id, impact: v.impact, help: v.help,
-  nodes: v.nodes.slice(0, 4).map(n => n.target.join(' ') + ' :: ' + n.html.slice(0, 120)),
-})))"""
+AXE = """() => {
+  const more = ['label-content-name-mismatch', 'p-as-heading', 'table-fake-caption', 'td-has-header'];
+  const rules = Object.fromEntries(more.map(id => [id, {enabled: true}]));
+  const say = node => node.target.join(' ') + ' :: ' + node.html.slice(0, 120);
+  return axe.run(document, {rules, preload: false, resultTypes: ['violations']}).then(
+    found => found.violations.map(v => ({
+      id: v.id, impact: v.impact, help: v.help, nodes: v.nodes.slice(0, 4).map(say),
+    })));
+}"""
 
 
 def chromium_path() -> str:
-    """The path of a Chromium (book/browser.py finds it), or a skip with the reason; in CI a failure."""
+    """The Chromium that book/browser.py finds, or a skip with the reason; in CI a failure."""
     place = ROOT / "book" / "browser.py"
     spec = importlib.util.spec_from_file_location("bayeswind_book_browser", place)
     module = importlib.util.module_from_spec(spec)
@@ -72,8 +75,8 @@ def chromium_path() -> str:
     if path and Path(path).is_file():
         return path
     reason = (
-        f"no Chromium ({path or 'none found'}), so no page was opened: run `python book/browser.py`, "
-        "install the system's package `chromium`, or name one in BAYESWIND_CHROMIUM"
+        f"no Chromium ({path or 'none found'}), so no page was opened: run `python "
+        "book/browser.py`, install the package `chromium`, or name one in BAYESWIND_CHROMIUM"
     )
     if in_ci():
         pytest.fail(reason, pytrace=False)

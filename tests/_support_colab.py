@@ -1,0 +1,197 @@
+"""A stand-in for Colab: an environment with what Colab preinstalls, and the repository behind git.
+
+The clean environment is built once for each list of versions (`.venv-colab/`, kept out of git) and
+never written to again: each rehearsal gets a thin layer above it, into which the notebook's own
+install line puts what it puts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from _support import ROOT, Finished, run, single_threaded
+
+PREINSTALLED = ROOT / "tests" / "colab_preinstalled.txt"
+CACHE = ROOT / ".venv-colab"
+INSTALL = re.compile(
+    r'%pip install (?P<options>.*?)"(?P<name>[\w.-]+) @ git\+(?P<url>https://[^@"]+)@(?P<tag>[^"]+)"'
+)
+
+
+def preinstalled() -> list[str]:
+    """The packages that Colab brings, from the one list in the repository."""
+    lines = (line.partition("#")[0].strip() for line in PREINSTALLED.read_text().splitlines())
+    return [line for line in lines if line]
+
+
+def with_dependencies(names: list[str]) -> dict[str, importlib.metadata.Distribution]:
+    """The named packages and everything that they require here, by canonical name."""
+    found, waiting = {}, [Requirement(name) for name in names]
+    while waiting:
+        wanted = waiting.pop()
+        name = canonicalize_name(wanted.name)
+        if name in found or (wanted.marker and not wanted.marker.evaluate({"extra": ""})):
+            continue
+        found[name] = importlib.metadata.distribution(wanted.name)
+        waiting += [Requirement(line) for line in found[name].requires or []]
+    return found
+
+
+def clean_environment() -> Path:
+    """The folder of an environment that holds the preinstalled packages and nothing else.
+
+    Its files are those that the book's own environment holds for these packages, linked: the same
+    versions, a second's work, no space. Built once for each list of versions.
+    """
+    packages = with_dependencies([*preinstalled(), "pip"])
+    versions = sorted(f"{name}=={package.version}" for name, package in packages.items())
+    key = hashlib.sha256("\n".join([sys.version, *versions]).encode()).hexdigest()[:12]
+    folder, growing = CACHE / key, CACHE / f"{key}.{os.getpid()}"
+    if not folder.is_dir():
+        shutil.rmtree(CACHE, ignore_errors=True)
+        venv.create(growing, with_pip=False)
+        for package in packages.values():
+            link_package(package, packages_of(growing))
+        growing.rename(folder)
+    return folder
+
+
+def link_package(package: importlib.metadata.Distribution, target: Path) -> None:
+    """Put an installed package's modules and metadata into another environment."""
+    for file in package.files or []:
+        source, place = Path(package.locate_file(file)), target / file
+        if ".." in file.parts or not source.is_file():
+            continue  # commands and data outside the packages' folder
+        place.parent.mkdir(parents=True, exist_ok=True)
+        os.link(source, place)
+
+
+def _pip(folder: Path, *words: str) -> str:
+    """pip in an environment; its output. Raises if pip fails."""
+    quiet = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    command = [python_of(folder), "-m", "pip", *words]
+    done = subprocess.run(command, env=quiet, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(map(str, command))}: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def python_of(folder: Path) -> Path:
+    """The interpreter of an environment."""
+    return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def packages_of(folder: Path) -> Path:
+    """Where an environment keeps its packages."""
+    scheme = "nt_venv" if os.name == "nt" else "posix_venv"
+    return Path(sysconfig.get_path("purelib", scheme, {"base": str(folder)}))
+
+
+def layer(folder: Path) -> Path:
+    """A fresh environment that sees the clean one's packages and installs into itself."""
+    venv.create(folder, with_pip=False)
+    (packages_of(folder) / "below.pth").write_text(f"{packages_of(clean_environment())}\n")
+    return folder
+
+
+def frozen(folder: Path) -> list[str]:
+    """What `pip freeze` says in an environment, pip and its kin included."""
+    return _pip(folder, "freeze", "--all").splitlines()
+
+
+@dataclass(frozen=True)
+class InstallLine:
+    """The line of a bootstrap cell that brings the helper package."""
+
+    options: tuple[str, ...]
+    name: str
+    url: str
+    tag: str
+
+
+def install_line(source: str) -> InstallLine:
+    """Read the install line out of a cell.
+
+    Raises:
+        ValueError: if there is not exactly one.
+    """
+    found = list(INSTALL.finditer(source))
+    if len(found) != 1:
+        raise ValueError(f"{len(found)} install lines in the cell, expected one:\n{source}")
+    match = found[0]
+    return InstallLine(tuple(match["options"].split()), match["name"], match["url"], match["tag"])
+
+
+def tagged_repository(folder: Path, tag: str) -> Path:
+    """A bare repository whose tag holds this checkout, changes that are not committed included.
+
+    Nothing is written to the checkout's own repository.
+    """
+    bare = folder / "repository.git"
+    _git("clone", "--quiet", "--bare", str(ROOT), str(bare))
+    who = {f"GIT_{role}_{what}": "tests@localhost" for role in ("AUTHOR", "COMMITTER")
+           for what in ("NAME", "EMAIL")}  # fmt: skip
+    index = str(folder / "index")
+    here = {"GIT_DIR": str(bare), "GIT_WORK_TREE": str(ROOT), "GIT_INDEX_FILE": index}
+    _git("read-tree", "HEAD", **here)
+    _git("add", "--all", ".", **here)
+    tree = _git("write-tree", **here)
+    commit = _git("commit-tree", tree, "-p", "HEAD", "-m", "as it lies here", **here, **who)
+    _git("tag", "--force", tag, commit, **here)
+    return bare
+
+
+def _git(*words: str, **environ: str) -> str:
+    """git; its output. Raises if it fails."""
+    done = subprocess.run(
+        ["git", *words], cwd=ROOT, env={**os.environ, **environ}, capture_output=True, text=True
+    )
+    if done.returncode:
+        raise RuntimeError(f"git {' '.join(words)}: {done.stderr}")
+    return done.stdout.strip()
+
+
+def instead_of(url: str, bare: Path) -> dict[str, str]:
+    """Environment variables with which git fetches `bare` where `url` is asked for."""
+    return {
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": f"url.{bare.as_uri()}.insteadOf",
+        "GIT_CONFIG_VALUE_0": url,
+        "GIT_TERMINAL_PROMPT": "0",
+    }
+
+
+def kernel(folder: Path, environment: Path) -> Path:
+    """A folder for JUPYTER_PATH with a kernel `colab` that runs in the environment."""
+    start = [str(python_of(environment)), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    spec = {"argv": start, "display_name": "Colab", "language": "python"}
+    place = folder / "kernels" / "colab"
+    place.mkdir(parents=True)
+    (place / "kernel.json").write_text(json.dumps(spec))
+    return folder
+
+
+def only(environment: Path, **more: str) -> dict[str, str]:
+    """An environment without a way back to this checkout's packages."""
+    path = os.pathsep.join([str(python_of(environment).parent), os.environ.get("PATH", "")])
+    gone = dict.fromkeys(("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "BAYESWIND_WEIGHTS"))
+    return single_threaded(PATH=path, **gone, **more)
+
+
+def ask(environment: Path, code: str, **more: str) -> Finished:
+    """Run a line of Python in an environment, away from the checkout."""
+    return run([python_of(environment), "-c", code], cwd=environment, env=only(environment, **more))
