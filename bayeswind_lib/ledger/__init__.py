@@ -1,0 +1,171 @@
+"""The ledger: every published number beside what is measured here.
+
+`claims.toml` holds what was published, `records/` what was measured, and the status of a claim
+is computed from both. `make_records()` measures again all that is not a training run.
+
+>>> row("bijection-uniform-l20")["published"]
+1.2681
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from pathlib import Path
+
+from bayeswind_lib.ledger import store
+from bayeswind_lib.ledger.claims import Claim, load_claims
+from bayeswind_lib.ledger.status import STATUSES, Evidence, gather, judge
+
+RECORDS = ("reference_rungs", "facts", "networks", "controls")
+
+
+def rows(folder: str | Path | None = None) -> list[dict]:
+    """All claims with their computed side, JSON types, in the order of the claim file.
+
+    Every row has id, kind, source, statement, published, published_text, unit, measured,
+    standard_error, seeds, runs, preset, device, minutes, commit, null, null_low, null_high,
+    draws, status and reason; an infinite value is the string "inf", an unknown one None.
+
+    Args:
+        folder: where the records lie; the package's own by default.
+    """
+    records = {name: store.read(name, folder) for name in RECORDS}
+    return [_row(claim, gather(claim, records)) for claim in _claims()]
+
+
+def row(id: str, folder: str | Path | None = None) -> dict:
+    """The row of one claim.
+
+    Raises:
+        KeyError: if there is no claim of that id; the message names close ones.
+    """
+    for found in rows(folder):
+        if found["id"] == id:
+            return found
+    stem = id.split("-")[0]
+    near = [claim.id for claim in _claims() if claim.id.startswith(stem)]
+    raise KeyError(f"no claim is called {id!r}; there are: {', '.join(near or [c.id for c in _claims()])}")
+
+
+def counts(folder: str | Path | None = None, kinds: tuple[str, ...] | None = None) -> dict[str, int]:
+    """How many claims have each status, of all kinds or of the named ones."""
+    chosen = [r for r in rows(folder) if kinds is None or r["kind"] in kinds]
+    return {status: sum(r["status"] == status for r in chosen) for status in STATUSES}
+
+
+def record(name: str, folder: str | Path | None = None) -> dict:
+    """A stored record, for example "reference_rungs", "networks" or "optimiser_sweep".
+
+    Raises:
+        FileNotFoundError: if there is none of that name.
+    """
+    found = store.read(name, folder)
+    if found is None:
+        known = ", ".join(sorted(path.stem for path in store.records_folder().glob("*.json")))
+        raise FileNotFoundError(f"no record is called {name!r}; there are: {known or 'none'}")
+    return found
+
+
+@lru_cache(maxsize=1)
+def _claims() -> tuple[Claim, ...]:
+    return tuple(load_claims())
+
+
+def _row(claim: Claim, evidence: Evidence) -> dict:
+    status, reason = judge(claim, evidence)
+    runs, null = evidence.runs, evidence.null
+    low, high = claim.bounds
+    result = {
+        "id": claim.id, "kind": claim.kind, "source": claim.source, "statement": claim.statement,
+        "tunnel": claim.tunnel, "architecture": claim.architecture, "variant": claim.variant,
+        "published": claim.value, "published_text": _printed(claim), "unit": claim.unit,
+        "measured": evidence.value, "standard_error": evidence.standard_error,
+        "seeds": [run["seed"] for run in runs], "preset": claim.preset,
+        "null": null.value, "null_low": null.low, "null_high": null.high, "draws": null.draws,
+        "null_what": null.what, "status": status, "reason": reason,
+        "band": [low, high], "how": claim.how, "read_against": claim.read_against,
+        "not_testable_if": claim.not_testable_if, "chapters": list(claim.chapters),
+        "device": _joined(run["device"] for run in runs),
+        "minutes": _total(run["minutes"] for run in runs),
+        "commit": _joined(run["commit"] for run in runs),
+        "check": evidence.check, "check_standard_error": evidence.check_se,
+        "runs": [dict(run) for run in runs] if claim.network else [],
+    }
+    return {name: _plain(value) for name, value in result.items()}
+
+
+def _printed(claim: Claim) -> str:
+    return f"{claim.published} to {claim.published_to}" if claim.published_to else claim.published
+
+
+def _joined(values) -> str | None:
+    return ", ".join(dict.fromkeys(value for value in values if value)) or None
+
+
+def _total(values) -> float | None:
+    known = [value for value in values if value is not None]
+    return round(sum(known), 1) if known else None
+
+
+def _plain(value):
+    """As `store.plain`, without rounding: what is printed is what was measured."""
+    if isinstance(value, list):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    return value
+
+
+def glue(*ids: str) -> None:
+    """Store published, measured, standard error and null of some rows for the prose.
+
+    Their names are `<id>-published`, `<id>-measured`, `<id>-standard-error` and `<id>-null`, so
+    that a page can say {glue:text}`bijection-uniform-l20-measured:.3f`.
+    """
+    from bayeswind_lib.figures import glue as store_for_prose
+
+    for id in ids:
+        found = row(id)
+        for name in ("published", "measured", "standard_error", "null"):
+            if found[name] is not None:
+                store_for_prose(f"{id}-{name.replace('_', '-')}", found[name])
+
+
+def glue_all() -> None:
+    """`glue` for every row."""
+    glue(*(claim.id for claim in _claims()))
+
+
+def main_table() -> str:
+    """The rows as text, one line each."""
+    from bayeswind_lib.ledger.page import text_table
+
+    return text_table(rows())
+
+
+def table(*ids: str):
+    """Some rows (all without ids) as a table that a notebook shows; see `page.LedgerTable`."""
+    from bayeswind_lib.ledger.page import LedgerTable
+
+    return LedgerTable([row(id) for id in ids] if ids else rows())
+
+
+def chapter_table(chapter: str):
+    """The rows that a chapter takes up, for its recap; `chapter` as in "02_tunnel"."""
+    from bayeswind_lib.ledger.page import LedgerTable
+
+    return LedgerTable([found for found in rows() if chapter in found["chapters"]])
+
+
+def make_records(*args, **kwargs) -> list[str]:
+    """Measure again everything stored that is not a training run: see `ledger.make`."""
+    from bayeswind_lib.ledger.make import make_records as make
+
+    return make(*args, **kwargs)
+
+
+__all__ = [
+    "STATUSES", "chapter_table", "counts", "glue", "glue_all", "main_table", "make_records",
+    "record", "row", "rows", "table",
+]

@@ -1,0 +1,145 @@
+"""The published side of the ledger: `claims.toml`, read and checked."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from dataclasses import dataclass, field, fields
+from decimal import Decimal
+from pathlib import Path
+
+FILE = Path(__file__).parent / "claims.toml"
+KINDS = ("paper", "code", "replication", "reference")
+TESTS = ("digits", "reaches", "fails", "at_least")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One published claim; `claims.toml` explains every entry."""
+
+    id: str
+    kind: str
+    source: str
+    statement: str
+    published: str
+    unit: str
+    how: str
+    test: str
+    tunnel: str
+    architecture: str
+    null: dict
+    not_testable_if: str
+    published_to: str | None = None
+    variant: str | None = None
+    preset: str = "exact"
+    band: float | list[float] | None = None
+    partly: float | None = None
+    fails_above: float | None = None
+    network: str | None = None
+    over: str | None = None
+    measure: str | None = None
+    pairs: int | None = None
+    record: str | None = None
+    key: str | None = None
+    scale: float = 1.0
+    read_against: str | None = None
+    missing: str | None = None
+    chapters: list[str] = field(default_factory=list)
+
+    def __post_init__(self):
+        for name, allowed in {"kind": KINDS, "test": TESTS}.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(
+                    f"claim {self.id}: {name} is {getattr(self, name)!r}, "
+                    f"choose one of {', '.join(allowed)}"
+                )
+        if (self.network is None) == (self.record is None):
+            raise ValueError(f"claim {self.id}: name either a network or a record, not both")
+        if self.test in ("reaches", "fails") and self.band is None:
+            raise ValueError(f"claim {self.id}: the test {self.test!r} needs a band")
+        float(self.published)
+
+    @property
+    def value(self) -> float:
+        """The published value as a number."""
+        return float(self.published)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The lowest and highest measured value that counts as reproduced, ends included."""
+        if self.test == "digits":
+            half = half_unit(self.published)
+            return self.value - half, self.value + half
+        if self.test == "at_least":
+            return self.value, math.inf
+        if self.test == "reaches":
+            return 0.0, float(self.band)
+        return float(self.band[0]), float(self.band[1])
+
+
+def half_unit(printed: str) -> float:
+    """Half a unit in the last printed digit; a bare "0" or "inf" claims exactness.
+
+    >>> half_unit("1.8490"), half_unit("1.7e-3")
+    (5e-05, 5e-05)
+    """
+    if printed in ("0", "inf"):
+        return 0.0 if printed == "inf" else 1e-12
+    return float(Decimal(1).scaleb(Decimal(printed).as_tuple().exponent) / 2)
+
+
+def load_claims(path: str | Path = FILE) -> list[Claim]:
+    """All claims in the order of the file, tables written out.
+
+    Raises:
+        ValueError: for an unknown entry, a missing one, or an id that occurs twice.
+    """
+    with open(path, "rb") as file:
+        content = tomllib.load(file)
+    entries = list(content.get("claim", []))
+    for table in content.get("table", []):
+        entries += _cells(table)
+    known = {f.name for f in fields(Claim)}
+    claims, seen = [], set()
+    for entry in entries:
+        unknown = sorted(set(entry) - known)
+        if unknown:
+            raise ValueError(f"claim {entry.get('id')}: a claim has no entry {', '.join(unknown)}")
+        if entry["id"] in seen:
+            raise ValueError(f"claim {entry['id']}: the id occurs twice")
+        seen.add(entry["id"])
+        try:
+            claims.append(Claim(**entry))
+        except TypeError as problem:
+            raise ValueError(f"claim {entry['id']}: {problem}") from None
+    return claims
+
+
+def _cells(table: dict) -> list[dict]:
+    """One entry for each printed cell of a table."""
+    own = ("prefix", "columns", "row", "source")
+    shared = {name: value for name, value in table.items() if name not in own}
+    entries = []
+    for row in table["row"]:
+        rest = {k: v for k, v in row.items() if k not in ("id", "printed", "null", "null_measure", "key")}
+        for column, printed in zip(table["columns"], row["printed"], strict=True):
+            if printed:
+                entries.append(shared | rest | {
+                    "id": f"{table['prefix']}-{row['id']}-{column['id']}",
+                    "source": table["source"].format(column=column["title"]),
+                    "published": printed,
+                    "test": "digits",
+                    "key": f"tasks/{column['key']}/{row['key']}",
+                    "null": _cell_null(row, column["key"]),
+                    "not_testable_if": "never: it is a formula",
+                })
+    return entries
+
+
+def _cell_null(row: dict, size: str) -> dict:
+    sampling, *_, last = row["key"].split("/")
+    return {
+        "task": f"{size}/{sampling}",
+        "predictor": row.get("null", "uniform"),
+        "measure": row.get("null_measure", last),
+    }

@@ -1,0 +1,268 @@
+"""The ledger as a page: rows as text, as an HTML table, and as a JSON file to keep.
+
+Status is a word with a mark and a colour, never a colour alone. On a narrow screen every row
+becomes a card; explicit roles keep it a table for a screen reader.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Sequence
+from decimal import Decimal
+from html import escape
+
+MARKS = {
+    "reproduced": "✓", "partly": "◐", "not reproduced": "✗", "not settled": "…", "not testable": "∅",
+}
+COLUMNS = ("Claim", "Published", "Measured here", "Null", "Status")
+CHAPTERS = {"01_bayesian": "chapter 1", "02_tunnel": "chapter 2", "03_training": "chapter 3"}
+
+STYLE = """<style>
+.bw-ledger { --ink: #1c2329; --quiet: #52606b; --line: #d5dee5; color: var(--ink); }
+html[data-theme="dark"] .bw-ledger { --ink: #e3e9ee; --quiet: #a9b7c2; --line: #3a4650; }
+html[data-theme="dark"] .bd-content div.cell_output .output.text_html:has(div.bw-ledger)
+  { background: transparent; padding: 0; }
+div.bw-ledger table.bw-rows { display: table; width: 100%; border-collapse: collapse;
+  font-size: 0.9em; line-height: 1.4; margin: 0.5rem 0 1rem; text-align: left; }
+.bw-rows th, .bw-rows td { padding: 0.5rem 0.6rem; vertical-align: top;
+  border-bottom: 1px solid var(--line); text-align: left; color: var(--ink); background: transparent; }
+.bw-rows thead th { border-bottom: 2px solid var(--line); }
+.bw-rows tbody th { font-weight: 400; width: 44%; }
+.bw-rows caption { color: var(--quiet); text-align: left; caption-side: top; }
+.bw-rows tr:target { outline: 3px solid #0072B2; }
+.bw-ledger small { color: var(--quiet); display: block; margin-top: 0.2rem; overflow-wrap: anywhere; }
+.bw-ledger a { color: inherit; text-decoration: underline; }
+.bw-status { display: inline-block; padding: 0.05rem 0.5rem; border-radius: 1rem; white-space: nowrap; }
+.bw-status-reproduced { background: #d6f0e2; color: #0b4a2c; }
+.bw-status-partly { background: #fdeec2; color: #5a4300; }
+.bw-status-not-reproduced { background: #fbd9d3; color: #7a1c0b; }
+.bw-status-not-settled { background: #e4e6ea; color: #33383f; }
+.bw-status-not-testable { background: #e6def5; color: #46307a; }
+@media (max-width: 640px) {
+  div.bw-ledger table.bw-rows, .bw-rows tbody, .bw-rows tr, .bw-rows th, .bw-rows td { display: block; }
+  .bw-rows thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+  .bw-rows tbody tr { border: 1px solid var(--line); border-radius: 6px; margin: 0.6rem 0; padding: 0.2rem 0; }
+  .bw-rows tbody th { width: auto; }
+  .bw-rows th, .bw-rows td { border: 0; padding: 0.25rem 0.7rem; }
+  .bw-rows td::before { content: attr(data-label); display: inline-block; width: 7.5rem; color: var(--quiet); }
+}
+</style>"""
+
+
+class LedgerTable:
+    """Rows of the ledger, shown as a table by a notebook and as text elsewhere.
+
+    Args:
+        rows: what `ledger.rows()` returned, or some of it.
+        caption: a sentence above the table.
+        anchors: give every row the id `ledger-<id>`, so that it can be linked to; once a page.
+    """
+
+    def __init__(self, rows: Sequence[dict], caption: str = "", anchors: bool = False):
+        self.rows, self.caption, self.anchors = list(rows), caption, anchors
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        return text_table(self.rows)
+
+    def _repr_html_(self) -> str:
+        heads = "".join(f'<th scope="col" role="columnheader">{name}</th>' for name in COLUMNS)
+        body = "\n".join(_html_row(row, self.anchors) for row in self.rows)
+        caption = f"<caption>{escape(self.caption)}</caption>" if self.caption else ""
+        return (
+            f'{STYLE}<div class="bw-ledger"><table class="bw-rows" role="table">{caption}'
+            f'<thead role="rowgroup"><tr role="row">{heads}</tr></thead>\n'
+            f'<tbody role="rowgroup">\n{body}\n</tbody></table></div>'
+        )
+
+
+class JsonFile:
+    """A link that saves rows as a JSON file; the file is in the page, nothing is fetched."""
+
+    def __init__(self, rows: Sequence[dict], name: str = "ledger.json"):
+        self.rows, self.name = list(rows), name
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {len(self.rows)} rows (python -m bayeswind_lib ledger --json)"
+
+    def _repr_html_(self) -> str:
+        text = json.dumps(self.rows, separators=(",", ":"), ensure_ascii=False)
+        content = base64.b64encode(text.encode()).decode()
+        return (
+            f'{STYLE}<div class="bw-ledger"><a download="{self.name}" '
+            f'href="data:application/json;base64,{content}">Save all {len(self.rows)} rows as JSON</a></div>'
+        )
+
+
+class Counts:
+    """How many rows have each status, for groups of rows."""
+
+    def __init__(self, groups: dict[str, Sequence[dict]]):
+        self.groups = {name: list(rows) for name, rows in groups.items()}
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{name}: {_counted(rows)}" for name, rows in self.groups.items())
+
+    def _repr_html_(self) -> str:
+        heads = "".join(
+            f'<th scope="col" role="columnheader">{_pill(status)}</th>' for status in MARKS
+        )
+        body = "".join(self._row(name, rows) for name, rows in self.groups.items())
+        return (
+            f'{STYLE}<div class="bw-ledger"><table class="bw-rows" role="table">'
+            f'<thead role="rowgroup"><tr role="row"><th scope="col" role="columnheader">Rows</th>{heads}'
+            f'</tr></thead><tbody role="rowgroup">{body}</tbody></table></div>'
+        )
+
+    def _row(self, name: str, rows: list[dict]) -> str:
+        cells = "".join(
+            f'<td role="cell" data-label="{status}">{sum(r["status"] == status for r in rows)}</td>'
+            for status in MARKS
+        )
+        return f'<tr role="row"><th scope="row" role="rowheader">{escape(name)}</th>{cells}</tr>'
+
+
+def _counted(rows: list[dict]) -> str:
+    found = {status: sum(row["status"] == status for row in rows) for status in MARKS}
+    return ", ".join(f"{count} {status}" for status, count in found.items() if count)
+
+
+def _pill(status: str) -> str:
+    kind = status.replace(" ", "-")
+    return f'<span class="bw-status bw-status-{kind}">{MARKS[status]} {status}</span>'
+
+
+def _html_row(row: dict, anchors: bool) -> str:
+    anchor = f' id="ledger-{row["id"]}"' if anchors else ""
+    cells = (
+        escape(published(row)),
+        escape(measured(row)) + _small(_runs(row)),
+        escape(null(row)) + _small(row["null_what"]),
+        _pill(row["status"]) + _small(row["reason"]),
+    )
+    tds = "".join(
+        f'<td role="cell" data-label="{label}">{cell}</td>'
+        for label, cell in zip(COLUMNS[1:], cells, strict=True)
+    )
+    claim = f"{escape(row['statement'])}{_small(row['source'])}{_links(row, anchors)}"
+    return f'<tr role="row"{anchor}><th scope="row" role="rowheader">{claim}</th>{tds}</tr>'
+
+
+def _small(text: str | None) -> str:
+    return f"<small>{escape(text)}</small>" if text else ""
+
+
+def _links(row: dict, anchors: bool) -> str:
+    """The row's id, and on the ledger's own page where it is taken up and what to read it against."""
+    parts = [f"<code>{escape(row['id'])}</code>"]
+    if anchors:
+        parts += [
+            f'<a href="../chapters/{name}.html">{CHAPTERS[name]}</a>'
+            for name in row["chapters"] if name in CHAPTERS
+        ]
+        if row["read_against"]:
+            target = row["read_against"]
+            parts.append(f'read against <a href="#ledger-{target}">{escape(target)}</a>')
+    return f"<small>{' · '.join(parts)}</small>"
+
+
+def _runs(row: dict) -> str:
+    """Seeds, preset, device, minutes and commit of a trained network; the check of a formula."""
+    if row["runs"]:
+        seeds = ", ".join(str(seed) for seed in row["seeds"])
+        minutes = f", {row['minutes']:g} min" if row["minutes"] is not None else ""
+        commit = f", commit {row['commit'][:7]}" if row["commit"] else ""
+        return f"seed {seeds}, {row['preset']}, {row['device']}{minutes}{commit}"
+    if row["check"] is None:
+        return ""
+    return f"sampled: {_with_error(row['check'], row['check_standard_error'])}"
+
+
+def published(row: dict) -> str:
+    """The published value as printed, with its unit."""
+    if row["published"] == "inf":
+        return "infinite"
+    text = row["published_text"]
+    return f"{_thousands(row['published']) if text.isdigit() else text}{_unit(row)}"
+
+
+def measured(row: dict) -> str:
+    """The measured value: a formula's to the published digits, a network's with its error."""
+    value = row["measured"]
+    if value is None:
+        return "not yet"
+    if value == "inf":
+        return "infinite"
+    if row["runs"]:
+        return _with_error(value, row["standard_error"])
+    return _like(value, row["published_text"]) if row["status"] == "reproduced" else _short(value)
+
+
+def null(row: dict) -> str:
+    """The null's middle, and its range if the draws differ."""
+    if row["null"] is None:
+        return "none yet"
+    if row["null"] == "inf":
+        return "infinite"
+    middle, low, high = (_short(row[name]) for name in ("null", "null_low", "null_high"))
+    spread = f" ({low} to {high}, {row['draws']} draws)" if low != high else f" ({row['draws']} draws)"
+    return middle + spread
+
+
+def _unit(row: dict) -> str:
+    return {"percent": " %", "ratio": " times", "probability": ""}.get(row["unit"], f" {row['unit']}")
+
+
+def _like(value: float, printed: str) -> str:
+    """A value with the digits of another one's print.
+
+    >>> _like(1.84903709, "1.8490"), _like(0.000241, "2.4e-4"), _like(0.0, "0")
+    ('1.8490', '2.4e-4', '0')
+    """
+    if "e" in printed:
+        digits = len(printed.split("e")[0].replace("-", "").replace(".", "")) - 1
+        mantissa, exponent = f"{value:.{digits}e}".split("e")
+        return f"{mantissa}e{int(exponent)}"
+    if value >= 1e5 and printed.isdigit():
+        return _thousands(value)
+    decimals = max(0, -int(Decimal(printed).as_tuple().exponent)) if printed != "inf" else 4
+    if value and abs(value) < 0.5 * 10.0**-decimals:
+        return _short(value)
+    return f"{value:.{decimals}f}"
+
+
+def _short(value: float | str) -> str:
+    """Four significant digits; large numbers in full."""
+    if isinstance(value, str):
+        return "infinite" if value == "inf" else value
+    return _thousands(value) if abs(value) >= 1e5 else f"{value:.4g}"
+
+
+def _thousands(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def _with_error(value: float | str, error: float | None) -> str:
+    """A value with its standard error, both to the error's first two digits."""
+    if isinstance(value, str):
+        return "infinite"
+    if isinstance(error, str) or error is None or not error > 1e-12:
+        return _short(value)
+    decimals = max(0, 1 - math.floor(math.log10(error)))
+    return f"{value:.{decimals}f} ± {error:.{decimals}f}"
+
+
+def text_table(rows: Sequence[dict]) -> str:
+    """One line a row, columns aligned, then how many rows have each status."""
+    head = ("id", "published", "measured", "null", "status")
+    lines = [head] + [
+        (row["id"], published(row), measured(row), null(row), f"{MARKS[row['status']]} {row['status']}")
+        for row in rows
+    ]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+    text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    return "\n".join([*text, "", _counted(list(rows))])
