@@ -48,7 +48,11 @@ def train(
     )
     folder = folder or Path("runs") / f"{tunnel}-{architecture}-{preset}-{supervision}-seed{seed}"
     typer.echo(f"{recipe.steps} steps of {recipe.batch_size} episodes on {device}, kept in {folder}")
-    model, record = training.train(recipe, folder, device, resume=resume)
+    try:
+        model, record = training.train(recipe, folder, device, resume=resume)
+    except training.Interrupted as stopped:  # typer would swallow the message
+        typer.echo(f"\n{stopped}")
+        raise typer.Exit(130) from None
     record["preset"] = preset
     record["scores"] = final_score(model, recipe.tunnel, recipe.tunnel_config, 2000, 1).to_dict()
     name = save_as or f"{tunnel}-{architecture}-{preset}"
@@ -138,10 +142,7 @@ def main() -> None:
     """Run the command line; expected problems end in one line and exit code 2."""
     try:
         app()
-    except training.Interrupted as stopped:
-        typer.echo(str(stopped))
-        sys.exit(130)
-    except (ValueError, checkpoints.CheckpointError) as problem:
+    except (ValueError, OSError, checkpoints.CheckpointError) as problem:
         typer.echo(f"error: {problem}", err=True)
         sys.exit(2)
 
