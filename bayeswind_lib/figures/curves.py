@@ -116,7 +116,9 @@ def _paint_lines(axes, x, heights, exact, limits: Range, dotted) -> None:
         if label != exact:
             mark_edges(axes, x, curve, limits, look["color"])
         drawn.append(line)
-        ends.append(float(limits.place(curve)[-1]))
+        ends.append(float(limits.place(curve[~np.isnan(curve)])[-1]))  # NaN: not drawn
+    room = 0.04 * (x[-1] - x[0]) or 0.5
+    axes.set_xlim(x[0] - room, x[-1] + room)
     label_ends(axes, drawn, ends)
 
 

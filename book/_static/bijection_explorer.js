@@ -1,0 +1,370 @@
+// The bijection explorer: reveal a hidden bijection pair by pair and watch the exact posterior.
+// A classic script without dependencies, so that it also runs from a folder. It mounts on every
+// element .bw-explorer[data-explorer="bijection"]; its arithmetic is that of
+// bayeswind_lib/tunnels/bijection.py and is compared with it by the tests.
+(function () {
+  "use strict";
+
+  const SVG = "http://www.w3.org/2000/svg";
+  let mounted = 0;
+
+  // ---- the mathematics -----------------------------------------------------------------------
+
+  // Exact distribution of the value at every key, given all earlier pairs: one row a key.
+  // keys, values: whole numbers 0..nValues-1; the last value does not matter.
+  function posterior(keys, values, nValues) {
+    const shown = new Map(); // key -> value, of the pairs so far
+    const used = new Array(nValues).fill(false);
+    return keys.map((key, k) => {
+      const row = new Array(nValues).fill(0);
+      if (shown.has(key)) {
+        row[shown.get(key)] = 1;
+      } else {
+        const free = used.filter((taken) => !taken).length;
+        used.forEach((taken, value) => { if (!taken) row[value] = 1 / free; });
+        shown.set(key, values[k]);
+        if (k < keys.length - 1) used[values[k]] = true;
+      }
+      return row;
+    });
+  }
+
+  // Shannon entropy of one row in bits; 0 log 0 counts as 0.
+  function entropy(row) {
+    return row.reduce((sum, p) => (p > 0 ? sum - p * Math.log2(p) : sum), 0);
+  }
+
+  // Random numbers that a seed repeats (mulberry32), and a shuffle with them.
+  function generator(seed) {
+    let state = seed >>> 0;
+    return function () {
+      state = (state + 0x6d2b79f5) >>> 0;
+      let t = Math.imul(state ^ (state >>> 15), state | 1);
+      t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+      return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+    };
+  }
+
+  function permutation(n, random) {
+    const deck = Array.from({ length: n }, (_, i) => i);
+    for (let i = n - 1; i > 0; i--) {
+      const j = Math.floor(random() * (i + 1));
+      [deck[i], deck[j]] = [deck[j], deck[i]];
+    }
+    return deck;
+  }
+
+  // ---- one episode ---------------------------------------------------------------------------
+
+  class Episode {
+    constructor(nValues, replacement, seed) {
+      Object.assign(this, { nValues, replacement, seed });
+      this.random = generator(seed);
+      this.map = permutation(nValues, this.random); // nature's bijection, hidden
+      this.order = permutation(nValues, this.random);
+      this.keys = [];
+      this.values = [];
+      this.key = this.nextKey();
+    }
+
+    get limit() { return this.replacement ? 2 * this.nValues : this.nValues; }
+    get done() { return this.keys.length >= this.limit; }
+    get rows() { return posterior([...this.keys, this.key], [...this.values, 0], this.nValues); }
+
+    asked(key) { return this.keys.includes(key); }
+
+    nextKey() {
+      if (this.replacement) return Math.floor(this.random() * this.nValues);
+      const next = this.order.find((key) => !this.asked(key));
+      return next === undefined ? null : next;
+    }
+
+    // The value follows the key: nature's own if none is chosen.
+    reveal(value = this.map[this.key]) {
+      const other = this.map.indexOf(value); // a chosen value changes places with nature's
+      [this.map[other], this.map[this.key]] = [this.map[this.key], this.map[other]];
+      this.keys.push(this.key);
+      this.values.push(value);
+      this.key = this.done ? null : this.nextKey();
+    }
+
+    back() {
+      if (!this.keys.length) return;
+      this.key = this.keys.pop();
+      this.values.pop();
+    }
+  }
+
+  // ---- small helpers -------------------------------------------------------------------------
+
+  function element(name, attributes = {}, ...children) {
+    const drawn = ["svg", "g", "rect", "path", "line", "circle", "text"].includes(name);
+    const node = drawn ? document.createElementNS(SVG, name) : document.createElement(name);
+    for (const [key, value] of Object.entries(attributes)) {
+      if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+      else if (value === true) node.setAttribute(key, "");
+      else if (value !== false && value !== undefined) node.setAttribute(key, value);
+    }
+    node.append(...children);
+    return node;
+  }
+
+  const bits = (value) => `${value.toFixed(3)} ${value === 1 ? "bit" : "bits"}`;
+  const count = (n, one, many) => `${n} ${n === 1 ? one : many}`;
+
+  // ---- the explorer --------------------------------------------------------------------------
+
+  function mount(root) {
+    const id = `bw-bijection-${++mounted}`;
+    let episode = new Episode(10, false, 1);
+    let spot = null; // what has to keep the keyboard's focus after a redraw
+
+    const size = element("input", {
+      type: "range", min: 2, max: 20, value: 10, id: `${id}-size`,
+      oninput: () => start(+size.value, episode.replacement, episode.seed),
+    });
+    const sizeText = element("output", { for: `${id}-size` }, "10");
+    const modes = [["distinct keys", false], ["keys with replacement", true]].map(([words, value]) =>
+      element("label", {}, element("input", {
+        type: "radio", name: `${id}-mode`, value: value ? "replacement" : "distinct",
+        checked: !value, onchange: () => start(episode.nValues, value, episode.seed),
+      }), ` ${words}`));
+    const button = (words, action, press) =>
+      element("button", { type: "button", "data-action": action, onclick: press }, words);
+    const next = button("Reveal next pair", "next", () => change(() => episode.reveal()));
+    const back = button("Step back", "back", () => change(() => episode.back()));
+    const fresh = button("New episode", "new", () =>
+      start(episode.nValues, episode.replacement, episode.seed + 1));
+
+    const keyRow = element("div", { class: "bw-chips", role: "group", "aria-labelledby": `${id}-keys` });
+    const valueRow = element("div", { class: "bw-chips", role: "group", "aria-labelledby": `${id}-values` });
+    const status = element("p", { class: "bw-status", role: "status", "aria-live": "polite" });
+    const bars = element("div", { class: "bw-chart" });
+    const stairs = element("div", { class: "bw-chart" });
+    const pairs = element("p", { class: "bw-pairs" });
+
+    root.replaceChildren(
+      element("div", { class: "bw-controls" },
+        element("div", { class: "bw-field" },
+          element("label", { for: `${id}-size` }, "Keys and values, V"), size, sizeText),
+        element("fieldset", { class: "bw-field" }, element("legend", {}, "Asked are"), ...modes),
+        element("div", { class: "bw-buttons" }, next, back, fresh)),
+      element("p", { class: "bw-label", id: `${id}-keys` }, "Choose the key to ask"), keyRow, status,
+      bars,
+      element("p", { class: "bw-label", id: `${id}-values` }, "Or choose the value that follows"),
+      valueRow, stairs, pairs);
+    root.setAttribute("role", "group");
+    root.setAttribute("aria-label", "Bijection explorer");
+
+    function start(nValues, replacement, seed) {
+      episode = new Episode(nValues, replacement, seed);
+      update();
+    }
+
+    function change(action) {
+      const before = document.activeElement;
+      spot = root.contains(before) && before.dataset.chip ? before.dataset.chip : null;
+      action();
+      update();
+    }
+
+    function update() {
+      const rows = episode.key === null ? null : episode.rows;
+      const row = rows && rows[rows.length - 1];
+      sizeText.textContent = episode.nValues;
+      next.disabled = episode.done;
+      back.disabled = episode.keys.length === 0;
+      status.textContent = row ? describe(episode, row) : finished(episode);
+      drawChips(row);
+      drawBars(bars, episode, row, (value) => change(() => episode.reveal(value)));
+      drawStairs(stairs, episode, rows);
+      const told = episode.keys.map((key, k) => `${key} \u2192 ${episode.values[k]}`);
+      pairs.textContent = told.length ? `Pairs shown (key \u2192 value): ${told.join(", ")}` : "No pair shown yet.";
+      root.dataset.entropy = row ? entropy(row) : "";
+      root.dataset.pairs = episode.keys.length;
+      // A disabled button takes no keys: hand the focus on.
+      if (next.disabled && document.activeElement === next) fresh.focus();
+      if (back.disabled && document.activeElement === back) next.focus();
+    }
+
+    function drawChips(row) {
+      const numbers = Array.from({ length: episode.nValues }, (_, i) => i);
+      keyRow.replaceChildren(...numbers.map((key) => {
+        const asked = episode.asked(key);
+        const closed = episode.done || (asked && !episode.replacement);
+        return chip("key", key, asked ? ", asked before" : "", closed, key === episode.key,
+          () => change(() => { episode.key = key; }));
+      }));
+      valueRow.replaceChildren(...numbers.map((value) => {
+        const p = row ? row[value] : 0;
+        const chance = row ? (p ? `, probability ${p.toFixed(3)}` : ", ruled out") : "";
+        return chip("value", value, chance, !p, undefined, () => change(() => episode.reveal(value)));
+      }));
+      keepFocus();
+    }
+
+    function chip(kind, number, more, closed, pressed, press) {
+      const node = element("button", {
+        type: "button", class: "bw-chip", "data-chip": `${kind} ${number}`, disabled: closed,
+        "aria-label": `${kind} ${number}${more}`, "aria-pressed": pressed, onclick: press,
+      }, String(number));
+      if (more === ", asked before") node.classList.add("bw-asked");
+      return node;
+    }
+
+    // A chip that was pressed is drawn anew, perhaps disabled: focus goes to it or to its neighbour.
+    function keepFocus() {
+      if (!spot) return;
+      const [kind, number] = spot.split(" ");
+      const row = kind === "key" ? keyRow : valueRow;
+      const open = [...row.children].filter((node) => !node.disabled);
+      const after = open.find((node) => +node.textContent >= +number) || open[open.length - 1] || back;
+      after.focus();
+      spot = null;
+    }
+
+    update();
+    new ResizeObserver(() => {
+      if (Math.abs(bars.clientWidth - (bars.drawnWidth || 0)) > 1) update();
+    }).observe(root);
+  }
+
+  // ---- the words -----------------------------------------------------------------------------
+
+  function describe(episode, row) {
+    const k = episode.keys.length;
+    const after = `After ${count(k, "pair", "pairs")}: `;
+    const left = row.filter((p) => p > 0).length;
+    if (episode.asked(episode.key)) {
+      return `${after}key ${episode.key} was asked before, its value is ${row.indexOf(1)}. ` +
+        "1 value left, entropy 0.000 bits.";
+    }
+    const share = left === 1 ? "with probability 1" : `each with probability 1/${left} = ${(1 / left).toFixed(4)}`;
+    return `${after}key ${episode.key} is new. ${count(left, "value", "values")} left, ${share}. ` +
+      `Entropy ${left > 1 ? `log\u2082 ${left} = ` : ""}${bits(entropy(row))}.`;
+  }
+
+  function finished(episode) {
+    return episode.replacement
+      ? `All ${episode.keys.length} questions are asked. Start a new episode or step back.`
+      : `All ${episode.nValues} keys are shown: nothing is left to ask. Start a new episode or step back.`;
+  }
+
+  // ---- the drawings --------------------------------------------------------------------------
+
+  function frame(box, height, label) {
+    const width = Math.max(box.clientWidth, 200);
+    box.drawnWidth = box.clientWidth;
+    const svg = element("svg", {
+      viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label,
+    });
+    return { svg, width, left: 46, right: width - 12, top: 26, bottom: height - 40 };
+  }
+
+  function text(x, y, words, anchor = "middle", kind = "") {
+    return element("text", { x, y, "text-anchor": anchor, class: kind }, words);
+  }
+
+  function axes(f, ticks, toY, format, title, below) {
+    for (const tick of ticks) {
+      f.svg.append(element("line", { x1: f.left, x2: f.right, y1: toY(tick), y2: toY(tick), class: "bw-grid" }),
+        text(f.left - 7, toY(tick) + 4, format(tick), "end"));
+    }
+    f.svg.append(text(4, 15, title, "start", "bw-title"),
+      text((f.left + f.right) / 2, f.bottom + 35, below));
+  }
+
+  // Bars of the posterior; the heights of an earlier drawing of the same size are moved, not redrawn.
+  function drawBars(box, episode, row, choose) {
+    const n = episode.nValues, height = 210;
+    const label = row ? barWords(episode, row) : finished(episode);
+    const kept = box.firstChild && box.bars === n && Math.abs(box.clientWidth - box.drawnWidth) <= 1;
+    if (!kept) {
+      const f = frame(box, height, label);
+      const toY = (p) => f.bottom - p * (f.bottom - f.top);
+      const step = (f.right - f.left) / n;
+      axes(f, [0, 0.5, 1], toY, (t) => String(t), "exact posterior (probability)", "value");
+      const skip = step < 18 ? 2 : 1;
+      f.rects = Array.from({ length: n }, (_, value) => {
+        const x = f.left + value * step;
+        if (value % skip === 0) f.svg.append(text(x + step / 2, f.bottom + 17, String(value)));
+        const kind = step < 22 ? "bw-bar bw-narrow" : "bw-bar";
+        const rect = element("rect", { x: x + step * 0.1, width: step * 0.8, class: kind });
+        const area = element("rect", {
+          x, width: step, y: f.top, height: f.bottom - f.top, class: "bw-area",
+          onclick: () => box.choose(value),
+        });
+        f.svg.append(rect, area);
+        return [rect, area];
+      });
+      Object.assign(box, { bars: n, frame: f, toY });
+      box.replaceChildren(f.svg);
+    }
+    box.choose = (value) => { if (row && row[value] > 0) choose(value); };
+    box.frame.svg.setAttribute("aria-label", label);
+    box.frame.rects.forEach(([rect, area], value) => {
+      const p = row ? row[value] : 0;
+      rect.style.y = `${box.toY(p)}px`;
+      rect.style.height = `${box.frame.bottom - box.toY(p)}px`;
+      rect.style.visibility = p ? "visible" : "hidden";
+      area.classList.toggle("bw-open", p > 0);
+    });
+  }
+
+  function barWords(episode, row) {
+    const open = row.flatMap((p, value) => (p > 0 ? [value] : []));
+    return `Bars of the exact posterior for key ${episode.key}: ${open.length} of ${row.length} values are ` +
+      `possible, ${open.join(", ")}, each with probability ${row[open[0]].toFixed(4)}.`;
+  }
+
+  // The entropy at every question so far: a staircase, or a sawtooth if keys come back.
+  function drawStairs(box, episode, rows) {
+    const n = episode.nValues, k = episode.keys.length;
+    const all = rows || posterior(episode.keys, episode.values, n);
+    const heights = all.map(entropy);
+    const told = heights.map((h) => h.toFixed(3)).join(", ");
+    const f = frame(box, 220, `Entropy in bits at question 0 to ${heights.length - 1}: ${told}. ` +
+      `The largest possible is ${bits(Math.log2(n))}.`);
+    const top = Math.log2(n) * 1.06, last = episode.limit;
+    const toY = (h) => f.bottom - (h / top) * (f.bottom - f.top);
+    const toX = (i) => f.left + (i / last) * (f.right - f.left);
+    const ticks = Array.from({ length: Math.floor(top) + 1 }, (_, i) => i);
+    axes(f, ticks, toY, String, "entropy (bits)", "pairs shown before the question");
+    const stride = Math.max(1, Math.ceil(last / Math.max(2, (f.right - f.left) / 42)));
+    for (let i = 0; i < last; i += stride) f.svg.append(text((toX(i) + toX(i + 1)) / 2, f.bottom + 17, String(i)));
+    const stair = (hs) => hs.map((h, i) => `${i ? "L" : "M"}${toX(i)} ${toY(h)}H${toX(i + 1)}`).join("");
+    if (!episode.replacement) { // with distinct keys the way down is known beforehand
+      const ahead = Array.from({ length: last }, (_, i) => Math.log2(n - i));
+      f.svg.append(element("path", { d: stair(ahead), class: "bw-ahead" }));
+    }
+    f.svg.append(element("path", { d: stair(heights), class: "bw-stairs" }));
+    heights.forEach((h, i) => f.svg.append(element("circle", {
+      cx: (toX(i) + toX(i + 1)) / 2, cy: toY(h), r: i === k ? 6 : 3.5, class: i === k ? "bw-now" : "bw-past",
+    })));
+    if (rows) {
+      const h = heights[k], right = (toX(k) + toX(k + 1)) / 2 > f.right - 70;
+      f.svg.append(text((toX(k) + toX(k + 1)) / 2 + (right ? -10 : 10), Math.max(toY(h) - 10, 27), bits(h),
+        right ? "end" : "start", "bw-number"));
+    }
+    box.replaceChildren(f.svg);
+  }
+
+  // ---- start ---------------------------------------------------------------------------------
+
+  function mountAll() {
+    for (const root of document.querySelectorAll('.bw-explorer[data-explorer="bijection"]')) {
+      if (root.dataset.mounted) continue;
+      root.dataset.mounted = "true";
+      try {
+        mount(root);
+      } catch (problem) {
+        root.textContent = `The explorer could not start: ${problem.message}`;
+        throw problem;
+      }
+    }
+  }
+
+  window.bwExplorer = { posterior, entropy, generator, permutation, Episode, mountAll };
+  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", mountAll);
+  else mountAll();
+})();
