@@ -24,6 +24,7 @@ from bayeswind_lib.checkpoints.files import (
 )
 
 REQUIRED = ("name", "seed", "architecture", "config", "tunnel", "tunnel_config", "sha256")
+BUILT_FROM = ("architecture", "config")  # also kept in the header of the weights file
 
 
 def weights_folder() -> Path:
@@ -53,11 +54,13 @@ def save(
         the path of the weights; the record lies beside it with the suffix `.json`.
     """
     path = path_of(name, seed, folder)
-    digest = write_tensors(path, {k: v.to(dtype) for k, v in model.state_dict().items()})
-    full = {"name": name, **record, "seed": seed, "dtype": str(dtype).removeprefix("torch."), "sha256": digest}
-    missing = [key for key in REQUIRED if key not in full]
+    full = {"name": name, **record, "seed": seed, "dtype": str(dtype).removeprefix("torch.")}
+    missing = [key for key in REQUIRED if key not in {*full, "sha256"}]
     if missing:
         raise ValueError(f"the record of {name} lacks {', '.join(missing)}")
+    json.dumps(full, allow_nan=False)  # refuse what cannot be stored before anything is written
+    tensors = {k: v.to(dtype) for k, v in model.state_dict().items()}
+    full["sha256"] = write_tensors(path, tensors, {key: full[key] for key in BUILT_FROM})
     text = json.dumps(full, indent=1, allow_nan=False) + "\n"
     write_atomically(path.with_suffix(".json"), text.encode())
     return path
@@ -92,16 +95,21 @@ def load_file(path: str | Path, device: str | torch.device = "cpu") -> nn.Module
             written, or does not fit the config in its record.
     """
     path = Path(path)
-    tensors, _ = read_tensors(path)
+    tensors, note = read_tensors(path)
     record = read_record(path)
     if sha256(path) != record["sha256"]:
         raise CheckpointError(
             f"{path}: differs from the file that its record describes (sha256); get a fresh copy of both"
         )
+    if note is not None and any(note.get(key) != record[key] for key in BUILT_FROM):
+        raise CheckpointError(
+            f"{path}: does not fit its record: the weights were written for another "
+            "architecture or config than the record says"
+        )
     try:
         model = models.build(record["architecture"], record["config"])
         model.load_state_dict(tensors)
-    except (ValueError, RuntimeError) as problem:
+    except (ValueError, RuntimeError, TypeError) as problem:
         reason = str(problem).splitlines()
         raise CheckpointError(f"{path}: does not fit its record: {' '.join(reason[:3])}") from None
     model.float().to(device).eval().requires_grad_(False)
