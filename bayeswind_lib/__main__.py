@@ -1,8 +1,9 @@
-"""The command line: `python -m bayeswind_lib train | score | list | ledger`."""
+"""The command line: `python -m bayeswind_lib train | retrain | score | sweep | list | ledger`."""
 
 from __future__ import annotations
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -47,17 +48,42 @@ def train(
         **{key: value for key, value in wanted.items() if value is not None},
     )
     folder = folder or Path("runs") / f"{tunnel}-{architecture}-{preset}-{supervision}-seed{seed}"
+    name = save_as or f"{tunnel}-{architecture}-{preset}"
+    _train_and_save(recipe, {"preset": preset}, name, folder, device, resume, weights)
+
+
+@app.command()
+def retrain(
+    network: Annotated[str, typer.Argument(help="A shipped network's name.")],
+    seed: Annotated[int, typer.Option(help="Which training seed of it.")] = 0,
+    device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "cpu",
+    folder: Annotated[Path | None, typer.Option(help="Where the run is kept; runs/<name> by default.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
+) -> None:
+    """Train a shipped network again, by the recipe in its record."""
+    record = checkpoints.read_record(checkpoints.path_of(network, seed))
+    recipe = training.Recipe.from_dict(record["recipe"])
+    folder = folder or Path("runs") / f"{network}-seed{seed}"
+    kept = {"preset": record.get("preset")}
+    _train_and_save(recipe, kept, network, folder, device, resume, None)
+
+
+def _train_and_save(
+    recipe: training.Recipe, extra: dict, name: str, folder: Path, device: str, resume: bool,
+    weights: Path | None,
+) -> None:
+    """Run a recipe to its end, score the network on fresh episodes, save both, and say so."""
     typer.echo(f"{recipe.steps} steps of {recipe.batch_size} episodes on {device}, kept in {folder}")
     try:
         model, record = training.train(recipe, folder, device, resume=resume)
     except training.Interrupted as stopped:  # typer would swallow the message
         typer.echo(f"\n{stopped}")
         raise typer.Exit(130) from None
-    record["preset"] = preset
-    record["scores"] = final_score(model, recipe.tunnel, recipe.tunnel_config, 2000, 1).to_dict()
-    name = save_as or f"{tunnel}-{architecture}-{preset}"
-    path = checkpoints.save(model, record, name, seed, weights or folder)
-    _print_score(record["scores"])
+    scores = final_score(model, recipe.tunnel, recipe.tunnel_config, 2000, 1).to_dict()
+    path = checkpoints.save(
+        model, record | extra | {"scores": scores}, name, recipe.seed, weights or folder
+    )
+    _print_score(scores)
     typer.echo(f"saved {path}")
 
 
@@ -99,15 +125,17 @@ def list_networks(as_json: Json = False) -> None:
     rows = []
     for record in checkpoints.shipped():
         row = {key: record.get(key) for key in keys}
-        row["supervision"] = record["recipe"]["supervision"]
-        row["scores"] = {k: record["scores"][k] for k in (*scoring.MEASURES, "n_episodes")}
+        row["supervision"] = record.get("recipe", {}).get("supervision")
+        scores = record.get("scores")  # a network can be saved before it is scored
+        row["scores"] = scores and {k: scores[k] for k in (*scoring.MEASURES, "n_episodes")}
         rows.append(row)
     if as_json:
         typer.echo(json.dumps(rows, indent=1))
         return
     typer.echo(f"{'network':42} {'seed':>4} {'parameters':>10} {'entropy error':>14} {'KL':>9}  (bits)")
     for row in rows:
-        error, kl = row["scores"]["entropy_mae"], row["scores"]["kl"]
+        scores = row["scores"] or {}
+        error, kl = scores.get("entropy_mae", math.nan), scores.get("kl", math.nan)
         typer.echo(f"{row['name']:42} {row['seed']:4} {row['parameters']:10,} {error:14.5f} {float(kl):9.6f}")
 
 
