@@ -9,6 +9,7 @@ import torch
 
 from bayeswind_lib.training.loop import generator
 from bayeswind_lib.training.recipe import Recipe
+from bayeswind_lib.tunnels.bijection import shuffled
 
 
 def values_read(recipe: Recipe, start: int, stop: int) -> torch.Tensor:
@@ -28,16 +29,7 @@ def values_read(recipe: Recipe, start: int, stop: int) -> torch.Tensor:
         for _ in ("keys", "values"):  # the keys are drawn first
             latest = torch.rand(n_pairs, recipe.batch_size, generator=rng, dtype=torch.float64)
         draws.append(latest)
-    draws = torch.cat(draws, dim=1)  # (K, S * B)
-    remaining = torch.arange(n_values, n_values - n_pairs, -1, dtype=torch.float64)
-    picks = (draws * remaining[:, None]).long()  # (K, S * B)
-    deck = torch.arange(n_values)[:, None].repeat(1, draws.shape[1])  # (V, S * B)
-    for k in range(min(n_pairs, n_values - 1)):
-        place = picks[k : k + 1] + k
-        chosen = deck.gather(0, place)
-        deck.scatter_(0, place, deck[k : k + 1].clone())
-        deck[k] = chosen[0]
-    return deck[:n_pairs].T
+    return shuffled(torch.cat(draws, dim=1), n_values)
 
 
 def set_numbers(values: torch.Tensor) -> torch.Tensor:

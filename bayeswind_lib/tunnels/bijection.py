@@ -35,10 +35,23 @@ def permutations(
     if length > n:
         raise ValueError(f"length is {length}: a permutation of {n} has only {n} places")
     device = rng.device if device is None else torch.device(device)
-    deck = torch.arange(n, device=device)[:, None].repeat(1, batch)  # (n, B), one column an episode
     draws = torch.rand(length, batch, generator=rng, device=rng.device, dtype=torch.float64)
-    remaining = torch.arange(n, n - length, -1, device=rng.device, dtype=torch.float64)
-    picks = (draws * remaining[:, None]).long().to(device)  # (length, B), pick k lies in 0..n-k-1
+    return shuffled(draws.to(device), n)
+
+
+def shuffled(draws: torch.Tensor, n: int) -> torch.Tensor:
+    """The permutations that given random numbers stand for.
+
+    Args:
+        draws: float64 (length, B), uniform in [0, 1): which of the remaining cards comes next.
+        n: number of cards.
+    Returns:
+        int64 (B, length).
+    """
+    length, batch = draws.shape
+    remaining = torch.arange(n, n - length, -1, device=draws.device, dtype=torch.float64)
+    picks = (draws * remaining[:, None]).long()  # (length, B), pick k lies in 0..n-k-1
+    deck = torch.arange(n, device=draws.device)[:, None].repeat(1, batch)  # (n, B), a column each
     for k in range(min(length, n - 1)):
         place = picks[k : k + 1] + k  # (1, B), the card to bring to place k
         chosen = deck.gather(0, place)
