@@ -91,9 +91,9 @@ def distributions(
 def _compared(label, row, truth, names, axis, exact) -> str:
     at = int(np.argmax(np.abs(row - truth)))
     gap = largest_gap(row - truth, names, "", f"in probability at {axis}")
+    pair = f"{number(row[at])} against {number(truth[at])} of the {exact}"
     return sentence(
-        f"{label}: entropy {quantity(entropy(row))}, {gap} ({number(row[at])} against {number(truth[at])} "
-        f"of the {exact}), KL {quantity(divergence(truth, row))}, "
+        f"{label}: entropy {quantity(entropy(row))}, {gap} ({pair}), KL {quantity(divergence(truth, row))}, "
         f"total variation {number(np.abs(row - truth).sum() / 2)}"
     )
 

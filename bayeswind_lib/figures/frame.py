@@ -211,7 +211,7 @@ def label_ends(axes, lines: list, heights: list[float]) -> None:
 
 
 def spread(wanted: list[float], sizes: list[float]) -> list[float]:
-    """Middles of boxes of the given sizes, in the same order, as near as possible to the wanted ones.
+    """Middles of boxes of the given sizes, in the same order, as near as can be to the wanted.
 
     No two boxes overlap, and together they stay within 0..1 if they fit.
 

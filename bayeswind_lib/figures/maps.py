@@ -64,7 +64,8 @@ def _words(weights: np.ndarray, names: list[str]) -> str:
     before = float(np.diag(weights, -1).mean()) if size > 1 else 0.0
     gap, weight = number(abs(weights - even)[row, column]), number(weights[row, column])
     return (
-        f"Attention weights of {size} tokens, a row reads from columns, 0 to {number(weights.max())}. "
+        f"Attention weights of {size} tokens, a row reads from columns, 0 to "
+        f"{number(weights.max())}. "
         f"Largest gap to even attention {gap} where {names[row]} (token {row}) reads "
         f"{names[column]} (token {column}) with weight {weight} instead of "
         f"{number(even[row, column])}. Mean weight on the token itself {number(own)}, "

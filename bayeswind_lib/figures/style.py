@@ -59,7 +59,7 @@ STYLE = {
 
 
 def matplotlib():
-    """The package, imported when the first figure needs it, without its note on building a font cache."""
+    """The package, imported when the first figure needs it; no note on building a font cache."""
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
     import matplotlib
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import numbers
+import sys
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -48,8 +49,9 @@ class Table:
         caption = f"<caption>{html.escape(self.caption)}</caption>" if self.caption else ""
         label = html.escape(self.caption or "Results, scrolls sideways")
         return (
-            f'<div class="bw-table" role="region" tabindex="0" aria-label="{label}" style="overflow-x:auto">'
-            f'<table class="table">{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+            f'<div class="bw-table" role="region" tabindex="0" aria-label="{label}" '
+            f'style="overflow-x:auto"><table class="table">{caption}'
+            f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
         )
 
     def _row(self, row: Mapping, cells: list[str]) -> str:
@@ -98,17 +100,21 @@ def glue(name: str, value) -> None:
     Raises:
         TypeError: for a tensor or array of more than one number.
     """
-    import IPython
-    from IPython.display import display
-
     value = plain(value)
-    shell = IPython.get_ipython()
+    shell = notebook_shell()
     if shell is None:
         return
+    from IPython.display import display
+
     bundle, metadata = shell.display_formatter.format(value)
     prefix = "application/papermill.record/"
     metadata["scrapbook"] = {"name": name, "mime_prefix": prefix}
     display({prefix + kind: data for kind, data in bundle.items()}, raw=True, metadata=metadata)
+
+
+def notebook_shell():
+    """The running IPython shell, or None outside a notebook (also where IPython is missing)."""
+    return sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
 
 
 def plain(value):

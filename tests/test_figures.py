@@ -1,0 +1,348 @@
+"""Figures: their words come from the plotted numbers, and every reader can tell the lines apart."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import subprocess
+import sys
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import bayeswind_lib as bw
+from bayeswind_lib import figures
+from bayeswind_lib.figures import frame, words
+
+STAIRS = np.log2(np.arange(8, 0, -1))  # entropy of the exact posterior at V = 8
+
+
+def score(gap_at: int, gap: float = 0.25, k: int = 8):
+    """A made-up score: right everywhere but at one position."""
+    error = np.full(k, 0.001)
+    error[gap_at] = gap
+    measures = ("entropy_mae", "kl", "tv", "support_leak", "cross_entropy_gap")
+    return SimpleNamespace(
+        oracle_entropy=STAIRS[:k], entropy=STAIRS[:k] + error * (-1) ** np.arange(k),
+        per_position=dict.fromkeys(measures, error), entropy_mae=error.mean(), kl=gap,
+        per_position_se=dict.fromkeys(measures, error / 10), tv=0.1,
+    )  # fmt: skip
+
+
+def record(last: float):
+    rows = [{"step": s, "episodes": 64 * s, "seconds": s / 10, "loss": None if s == 0 else 2.0,
+             "entropy_mae": v, "kl": v, "tv": v} for s, v in ((0, 1.1), (10, 0.5), (20, last))]  # fmt: skip
+    return {"curve": rows}
+
+
+def distribution(at: int, value: float = 0.5):
+    p = np.full(5, (1 - value) / 4)
+    p[at] = value
+    return p
+
+
+def attention(row: int, column: int, size: int = 6):
+    pattern = np.tri(size) / np.arange(1, size + 1)[:, None]
+    pattern[row] = np.eye(size)[column]
+    return torch.tensor(pattern)
+
+
+even = np.full(5, 0.2)
+# One figure of each kind, drawn from two data sets, and how the text names the largest gap of each.
+KINDS = {
+    "entropy": (lambda d: figures.entropy_by_position({"net": score(*d)}), (3, 0.25), (5, 0.5),
+                "largest gap 0.25 bits at position 3", "largest gap 0.5 bits at position 5"),
+    "gap": (lambda d: figures.gap_by_position({"net": score(*d)}), (3, 0.25), (5, 0.5),
+            "largest gap 0.25 bits at position 3", "largest gap 0.5 bits at position 5"),
+    "gap, plain": (lambda d: figures.gap_by_position({"n": score(*d)}, "tv", log=False), (3, 0.25), (5, 0.5),
+                   "largest gap 0.25 at position 3", "largest gap 0.5 at position 5"),
+    "learning": (lambda d: figures.learning_curves({"net": record(d)}), 0.25, 1.5,
+                 "largest gap 1.1 bits after 0 episodes, 0.25 bits at the end after 1,280 episodes",
+                 "largest gap 1.5 bits after 1,280 episodes"),
+    "distributions": (lambda d: figures.distributions(even, {"net": distribution(d)}), 2, 4,
+                      "largest gap 0.3 in probability at value 2 (0.5 against 0.2 of the exact posterior)",
+                      "largest gap 0.3 in probability at value 4"),
+    "truth alone": (figures.distributions, distribution(1), distribution(3),
+                    "largest gap 0.3 to a uniform guess at value 1", "uniform guess at value 3"),
+    "rungs": (lambda d: figures.rungs({"net": 0.003, "uniform": 1.268, "other": d}, highlight="net"), 0.5, 3.0,
+              "largest gap 1.268 bits to the exact posterior: uniform", "largest gap 3 bits"),
+    "attention": (lambda d: figures.attention_map(attention(*d)), (4, 1), (5, 0),
+                  "largest gap to even attention 0.8 where 4 (token 4) reads 1 (token 1) with weight 1",
+                  "where 5 (token 5) reads 0 (token 0)"),
+    "scatter": (lambda d: figures.scatter_two_measures({"a": score(*d), "b": {"entropy_mae": 0, "kl": 0.01}}),
+                (3, 0.25), (3, 0.75), "largest gap 0.25 bits to the exact posterior in kl: a",
+                "largest gap 0.75 bits to the exact posterior in kl: a"),
+    "lines": (lambda d: figures.lines({"truth": STAIRS, "guess": STAIRS - 0.5 * np.eye(8)[d]}, exact="truth"),
+              2, 6, "largest gap 0.5 bits to truth at 2", "largest gap 0.5 bits to truth at 6"),
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def no_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_words_hold_the_largest_gap_and_where_and_follow_the_data(kind):
+    make, data, changed, gap, changed_gap = KINDS[kind]
+    one, other = make(data), make(changed)
+    assert gap in one.alt.lower()
+    assert changed_gap in other.alt.lower()
+    assert gap not in other.alt.lower()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_picture_is_a_png_that_carries_its_words(kind):
+    make, data, *_ = KINDS[kind]
+    plot = make(data)
+    content, facts = plot._repr_mimebundle_()
+    with Image.open(io.BytesIO(content["image/png"])) as picture:
+        assert picture.format == "PNG"
+        assert picture.info["Description"] == plot.alt == facts["image/png"]["alt"]
+        assert picture.size == (2 * plot.size[0], 2 * plot.size[1])  # sharp on any screen
+        pixels = np.asarray(picture.convert("L"))
+    assert pixels[:3].min() > 240 and pixels[:, :3].min() > 240  # light ground, nothing cut off
+    assert pixels[-3:].min() > 240 and pixels[:, -3:].min() > 240
+    assert (pixels < 100).mean() > 0.003  # and something on it
+    assert plot.size[0] <= 620  # shrunk to a phone's 360 pixels, letters keep 9 pixels or more
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_plotted_numbers_can_be_taken_along(kind):
+    make, data, *_ = KINDS[kind]
+    plot = make(data)
+    header, *rows = csv.reader(io.StringIO(plot.to_csv()))
+    assert header == list(plot.data)
+    for name, column in zip(header, zip(*rows, strict=True), strict=True):
+        told = plot.data[name].tolist()
+        assert [type(v)(text) for v, text in zip(told, column, strict=True)] == pytest.approx(told, nan_ok=True)
+    assert str(plot.to_table("Numbers")).startswith("Numbers")
+
+
+def line(plot, label):
+    (found,) = [entry for entry in plot.figure.axes[0].lines if entry.get_label() == label]
+    return found
+
+
+def luminance(colour) -> float:
+    return float(linear(colour) @ [0.2126, 0.7152, 0.0722])
+
+
+def test_the_oracle_is_dark_and_dashed_and_a_model_is_solid_and_coloured():
+    plot = figures.entropy_by_position({"net": score(1), "other": score(2), "guess": score(3)}, dotted=["guess"])
+    oracle = line(plot, "exact posterior")
+    assert oracle.is_dashed() and oracle.get_linestyle() == "--"
+    assert luminance(oracle.get_color()) < 0.02
+    np.testing.assert_allclose(oracle.get_ydata(), STAIRS)
+    models = [line(plot, label) for label in ("net", "other")]
+    assert [m.get_linestyle() for m in models] == ["-", "-"]
+    assert line(plot, "guess").get_linestyle() == ":"
+    assert len({m.get_color() for m in models} | {oracle.get_color()}) == 3
+    assert len({m.get_marker() for m in models}) == 2
+    assert all(oracle.get_zorder() > m.get_zorder() for m in models)
+    bars = figures.distributions(even, {"net": distribution(2)}).figure.axes[0].containers
+    outline, filled = bars[-1][0], bars[0][0]
+    assert outline.get_label() and outline.get_facecolor()[3] == 0
+    assert outline.get_linestyle() not in ("-", "solid") and filled.get_facecolor()[3] == 1
+
+
+def linear(colour: str) -> np.ndarray:
+    """Linear RGB of a hexadecimal colour (sRGB, IEC 61966-2-1)."""
+    c = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    return np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
+
+
+def lab(rgb: np.ndarray) -> np.ndarray:
+    """CIE L*a*b* of linear RGB, white D65."""
+    to_xyz = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    t = np.array(to_xyz) @ rgb.clip(0, 1) / [0.9505, 1.0, 1.089]
+    f = np.where(t > 0.008856, np.cbrt(t), 7.787 * t + 16 / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+# Machado, Oliveira and Fernandes 2009, severity 1, for linear RGB.
+SIGHT = {
+    "usual": np.eye(3),
+    "deuteranopia": np.array([[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413],
+                              [-0.011820, 0.042940, 0.968881]]),
+    "protanopia": np.array([[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216],
+                            [-0.003882, -0.048116, 1.051998]]),
+    "tritanopia": np.array([[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602],
+                            [0.004733, 0.691367, 0.303900]]),
+}  # fmt: skip
+
+
+def nearest(colours, sight) -> float:
+    seen = [lab(SIGHT[sight] @ linear(colour)) for colour in colours]
+    return min(float(np.linalg.norm(a - b)) for a, b in itertools.combinations(seen, 2))
+
+
+@pytest.mark.parametrize("sight", SIGHT)
+def test_colours_stay_apart_for_every_colour_vision(sight):
+    used = [*figures.COLOURS, figures.ORACLE["color"]]
+    assert nearest(used, sight) > 15
+
+
+def test_the_colour_check_bites():
+    usual = ["#1F77B4", "#FF7F0E", "#2CA02C", "#D62728", "#9467BD", "#8C564B", "#1A1A1A"]  # tab10
+    assert nearest(usual, "deuteranopia") < 15 < nearest(usual, "usual")
+
+
+def test_lines_are_dark_enough_on_the_light_ground():
+    for colour in figures.COLOURS[:4]:
+        assert 1.05 / (luminance(colour) + 0.05) >= 3  # WCAG 1.4.11, graphics
+
+
+def test_zero_and_infinity_have_a_place_and_are_said():
+    curve = np.array([0.0, 0.2, np.inf, np.inf, np.inf, 1e-9, 0.1, 0.3])
+    result = score(0)
+    result.per_position, result.per_position_se = {"kl": curve}, {"kl": np.full(8, np.nan)}
+    plot = figures.gap_by_position({"impostor": result})
+    assert "largest gap infinite at position 2 and 2 more" in plot.alt
+    assert "infinite at 2 to 4 (drawn at the top edge)" in plot.alt
+    assert "0 at 0 (drawn at the lower edge)" in plot.alt
+    assert "below 3e-7 at 5 (drawn at the lower edge)" in plot.alt
+    axes = plot.figure.axes[0]
+    up, down = ([m for m in axes.lines if m.get_marker() == kind][0] for kind in "^v")
+    low, high = axes.get_ylim()
+    assert up.get_xdata().tolist() == [2, 3, 4] and down.get_xdata().tolist() == [0, 5]
+    assert (0.5 < up.get_ydata()).all() and (up.get_ydata() < high).all()
+    assert (low < down.get_ydata()).all() and (down.get_ydata() < 3e-7).all()
+    assert "∞" in [t.get_text() for t in axes.get_yticklabels()]
+    drawn = line(plot, "impostor").get_ydata()
+    assert np.isnan(drawn[[0, 2, 3, 4, 5]]).all()  # no line leads to a value that is not there
+
+
+def test_exact_rungs_with_all_their_edges_are_drawn_and_said():
+    rungs = bw.references.exact_rungs(20)
+    plot = figures.rungs({name: r["kl"] for name, r in rungs.items()}, "kl")
+    assert "largest gap infinite to the exact posterior" in plot.alt.lower()
+    assert "uniform 1.268 bits" in plot.alt and "no_binding 0 bits" in plot.alt
+    assert "position_mean" not in plot.data["predictor"]  # its KL is not defined
+    assert (plot.data["kl"][:-1] <= plot.data["kl"][1:]).all()
+
+
+def test_all_equal_to_the_truth_is_said_as_such():
+    tunnel = bw.tunnels.Bijection(5)
+    exact = bw.score(tunnel, tunnel, 4, rng=torch.Generator().manual_seed(0))
+    for plot in (figures.entropy_by_position({"oracle": exact}), figures.gap_by_position({"oracle": exact})):
+        assert "largest gap 0 bits, the same everywhere" in plot.alt
+        assert len(plot.png) > 1000
+
+
+def test_a_real_network_is_beside_its_oracle():
+    network = bw.load("bijection-transformer-classroom")
+    tunnel = bw.tunnels.Bijection(10)
+    result = bw.score(network, tunnel, 32, rng=torch.Generator().manual_seed(0))
+    plot = figures.entropy_by_position({"transformer": result})
+    gaps = np.abs(result.entropy - result.oracle_entropy)
+    assert f"largest gap {words.quantity(gaps.max())} at position {gaps.argmax()}" in plot.alt
+    episode = tunnel.sample(1, torch.Generator().manual_seed(0))
+    pattern = network.attention_patterns(episode.inputs)[0][0, 0]
+    assert figures.attention_map(pattern).data["weight"].sum() == pytest.approx(19, abs=1e-4)
+
+
+@pytest.mark.parametrize("call, said", [
+    (lambda: figures.entropy_by_position({}), "scores is empty"),
+    (lambda: figures.entropy_by_position({"a": score(1), "b": score(1, k=5)}), "a 8, b 5"),
+    (lambda: figures.gap_by_position({"a": score(1)}, "klx"), "choose one of entropy_mae, kl"),
+    (lambda: figures.learning_curves({"a": record(1)}, x="time"), "choose episodes, step or seconds"),
+    (lambda: figures.learning_curves({"a": {"curve": [{"step": 0}]}}, x="step"), "'a' has no kl"),
+    (lambda: figures.distributions(np.log2(even)), "not their logarithms"),
+    (lambda: figures.distributions(even, {"net": np.ones(4) / 4}), r"net has shape \(4,\)"),
+    (lambda: figures.rungs({"a": 1.0}, highlight="b"), "highlight names b"),
+    (lambda: figures.rungs({"a": float("nan")}), "none of a has a number"),
+    (lambda: figures.attention_map(np.ones((3, 3))), "do not sum to 1"),
+    (lambda: figures.attention_map(np.eye(3), ["x"]), "1 tokens for a pattern of 3"),
+    (lambda: figures.lines({"a": [1, 2]}, exact="b"), "exact is 'b'"),
+    (lambda: figures.lines({"a": [1, 2]}, [0]), "x has 1 points"),
+    (lambda: figures.table([]), "at least one row"),
+    (lambda: figures.Plot(None, " ", {}), "alt is empty"),
+])  # fmt: skip
+def test_what_cannot_be_drawn_is_refused_in_words(call, said):
+    with pytest.raises(ValueError, match=said):
+        call()
+
+
+def test_numbers_read_as_a_person_writes_them():
+    told = {0: "0", 0.00312: "0.0031", 0.000312: "3.1e-4", 3e-4: "3e-4", 1.26811: "1.268", 3.0: "3",
+            0.1: "0.1", 153.2: "153", -0.25: "-0.25", 1e-9: "1e-9", float("inf"): "infinite"}  # fmt: skip
+    assert {value: words.number(value) for value in told} == told
+    assert words.quantity(float("inf")) == "infinite" and words.quantity(0.0031) == "0.0031 bits"
+
+
+def test_labels_never_cover_each_other():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        sizes = rng.uniform(0.05, 0.15, 6).tolist()
+        wanted = rng.uniform(0, 1, 6).round(1).tolist()
+        got = frame.spread(wanted, sizes)
+        boxes = sorted((m - s / 2, m + s / 2) for m, s in zip(got, sizes, strict=True))
+        assert all(a[1] <= b[0] + 1e-5 for a, b in itertools.pairwise(boxes))
+        assert boxes[0][0] > -1e-5 and boxes[-1][1] < 1 + 1e-5
+        order = np.argsort(wanted, kind="stable")
+        assert all(got[a] <= got[b] for a, b in itertools.pairwise(order) if wanted[a] < wanted[b])
+
+
+def test_a_table_is_a_table_for_every_reader():
+    shown = figures.table([{"predictor": "a <b>", "KL (bits)": 1.26811, "episodes": 128_000},
+                           {"predictor": "c", "KL (bits)": float("inf"), "episodes": None}], "Two rows")  # fmt: skip
+    markup = shown._repr_html_()
+    assert markup.count('<th scope="col">') == 3 and markup.count('<th scope="row">') == 2
+    assert "<caption>Two rows</caption>" in markup and "a &lt;b&gt;" in markup
+    assert "1.2681" in markup and "infinite" in markup and "128,000" in markup
+    rows = str(shown).splitlines()
+    assert rows[0] == "Two rows" and len({line.find("infinite") for line in rows} - {-1}) == 1
+
+
+def test_glue_speaks_the_wire_format_of_the_book():
+    from IPython.core.interactiveshell import InteractiveShell
+    from IPython.utils.capture import capture_output
+    from myst_nb import glue as reference
+
+    shell = InteractiveShell.instance()
+    try:
+        for value in (0.1 + 0.2, 7, "eight", float("inf")):
+            with capture_output() as mine:
+                figures.glue("name", value)
+            with capture_output() as theirs:
+                reference("name", value, display=False)
+            (a,), (b,) = mine.outputs, theirs.outputs
+            assert a.data == b.data and a.metadata == b.metadata
+        for value in (np.float64(0.25), torch.tensor(0.25, dtype=torch.float64), np.float32(0.25)):
+            with capture_output() as mine:
+                figures.glue("name", value)
+            assert mine.outputs[0].data["application/papermill.record/text/plain"] == "0.25"
+        with pytest.raises(TypeError, match="one number"):
+            figures.glue("name", torch.zeros(3))
+    finally:
+        del shell
+        InteractiveShell.clear_instance()
+
+
+def test_importing_is_cheap_and_changes_nothing():
+    program = """
+import sys, bayeswind_lib as bw
+bw.figures.entropy_by_position
+slow = [m for m in ("matplotlib", "IPython", "ipywidgets", "pandas") if m in sys.modules]
+assert not slow, slow
+import matplotlib
+def settings():  # asking for the backend would import pyplot
+    return {k: matplotlib.rcParams[k] for k in matplotlib.rcParams if not k.startswith("backend")}
+before = settings()
+bw.figures.rungs({"a": 1.0}).png
+assert settings() == before
+assert "matplotlib.pyplot" not in sys.modules
+with bw.figures.style():
+    assert matplotlib.rcParams["font.size"] == bw.figures.STYLE["font.size"]
+assert settings() == before
+"""
+    done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
