@@ -1,8 +1,9 @@
 """A finished run's episodes can be drawn again, and with them the contexts that it has read."""
 
-import bayeswind_lib as bw
 import pytest
 import torch
+
+import bayeswind_lib as bw
 from bayeswind_lib.training import replay
 from bayeswind_lib.training.loop import generator
 
@@ -11,7 +12,10 @@ def make(**changes):
     return bw.training.recipe("bijection", "transformer", "smoke", **changes)
 
 
-@pytest.mark.parametrize("config", [{"n_values": 4}, {"n_values": 7, "n_pairs": 5}, {"n_values": 20}])
+CONFIGS = [{"n_values": 4}, {"n_values": 7, "n_pairs": 5}, {"n_values": 20}]
+
+
+@pytest.mark.parametrize("config", CONFIGS)
 def test_replay_draws_what_the_updates_drew(config):
     recipe = make(tunnel_config=config, data_seed=3)
     tunnel = bw.tunnels.Bijection(**config)

@@ -9,6 +9,7 @@ Axes: B episodes, K scored positions, T tokens, V values, Y outcomes.
 from __future__ import annotations
 
 import math
+from functools import partial
 from itertools import permutations
 
 import torch
@@ -28,7 +29,8 @@ def _close(a: float, b: float, tolerance: float = 1e-5) -> bool:
 
 
 def _small_config(n_values: int, layers: int, heads: int, channels: int, hidden: int):
-    """A transformer's config for the bijection tunnel, small and with sizes that are all different."""
+    """A transformer's config for the bijection tunnel, small and with sizes that are all "
+    "different."""
     interface = tunnels.Bijection(n_values).interface.to_dict()
     interface.pop("n_features")
     return models.TransformerConfig(
@@ -54,7 +56,10 @@ def check_pattern(answer) -> Report:
 
 def _rows(scores, pattern):
     if pattern.shape != scores.shape:
-        return f"the weights have shape {tuple(pattern.shape)}, the scores {tuple(scores.shape)}: keep it"
+        return (
+            f"the weights have shape {tuple(pattern.shape)}, the scores {tuple(scores.shape)}: "
+            "keep it"
+        )
     if pattern.isnan().any():
         return (
             "the first token's weights are not a number: it has nobody to look at but itself, "
@@ -64,7 +69,10 @@ def _rows(scores, pattern):
     if (sums - 1).abs().max() < 1e-6:
         return None
     if (pattern.sum(-2) - 1).abs().max() < 1e-6:
-        return "columns sum to 1 and rows do not: each query shares out its weight over the keys, the last axis"
+        return (
+            "columns sum to 1 and rows do not: each query shares out its weight over the keys, "
+            "the last axis"
+        )
     return (
         f"a row sums to {sums.min():.3f}: weight went to later tokens and was cut off afterwards; "
         "mask the scores before the softmax"
@@ -103,7 +111,8 @@ def check_n_parameters(answer) -> Report:
 
     def agrees():
         got = [_number(answer(config)) for config in configs]
-        counted = [models.count_parameters(models.build("transformer", c.to_dict())) for c in configs]
+        built = [models.build("transformer", config.to_dict()) for config in configs]
+        counted = [models.count_parameters(model) for model in built]
         wrong = [g - n for g, n in zip(got, counted, strict=True)]
         if not any(wrong):
             return None
@@ -111,7 +120,8 @@ def check_n_parameters(answer) -> Report:
             if all(abs(w - term(c)) < 0.5 for w, c in zip(wrong, configs, strict=True)):
                 return hint
         return (
-            f"with {configs[0].n_layers} layer, width {configs[0].width} and hidden {configs[0].hidden} the "
+            f"with {configs[0].n_layers} layer, width {configs[0].width} and hidden "
+            f"{configs[0].hidden} the "
             f"network holds {counted[0]} numbers, you say {got[0]:g}: go through "
             "`named_parameters()` block by block"
         )
@@ -141,7 +151,8 @@ PARAMETER_SLIPS = (
 
 
 def check_loss(answer) -> Report:
-    """Grade `my_loss(logits, tokens)`: bits a scored position; logits (B, 2K, 2V), tokens (B, 2K)."""
+    """Grade `my_loss(logits, tokens)`: bits a scored position; logits (B, 2K, 2V), tokens (B, "
+    "2K)."""
     tunnel, rng = tunnels.Bijection(5), torch.Generator().manual_seed(33)
     episodes = tunnel.sample(6, rng)
     tokens = torch.cat([episodes.inputs, episodes.targets[:, -1:] + 5], 1)  # the last value too
@@ -149,10 +160,14 @@ def check_loss(answer) -> Report:
     def uniform():
         got = _number(answer(torch.zeros(6, 10, 10), tokens))
         if _close(got, math.log(10)):
-            return "equal logits over 10 tokens are worth log2(10) = 3.322 bits; yours is in nats, divide by ln 2"
+            return (
+                "equal logits over 10 tokens are worth log2(10) = 3.322 bits; yours is in nats, "
+                "divide by ln 2"
+            )
         if not _close(got, math.log2(10)):
             return (
-                f"equal logits over 10 tokens must cost log2(10) = 3.322 bits a position, you report {got:.3f}: "
+                "equal logits over 10 tokens must cost log2(10) = 3.322 bits a position, you "
+                f"report {got:.3f}: "
                 "take the mean over all episodes and scored positions"
             )
         return None
@@ -167,7 +182,8 @@ def _loss_position_tests(answer, tunnel, episodes, tokens, rng):
         got = _number(answer(40.0 * F.one_hot(tokens, 10), tokens))
         if got < 1.0:
             return (
-                f"a network that repeats the token it just read is charged {got:.3f} bits: the label is "
+                f"a network that repeats the token it just read is charged {got:.3f} bits: the "
+                "label is "
                 "in the input; the answer to a key is the token after it"
             )
         return None
@@ -177,7 +193,8 @@ def _loss_position_tests(answer, tunnel, episodes, tokens, rng):
         changed[:, 1::2] += 3 * torch.randn(6, 5, 10, generator=rng)
         if not _close(_number(answer(logits, tokens)), _number(answer(changed, tokens))):
             return (
-                "the loss depends on logits at value tokens, where the next token is a fresh random key: "
+                "the loss depends on logits at value tokens, where the next token is a fresh "
+                "random key: "
                 "score the key positions 0, 2, 4, ... only"
             )
         return None
@@ -189,14 +206,18 @@ def _loss_position_tests(answer, tunnel, episodes, tokens, rng):
         got = _number(answer(truth, tokens))
         if not _close(got, want, 1e-4):
             return (
-                f"the exact posterior must cost log2(5!)/5 = {want:.3f} bits, you charge {got:.3f}: is value v "
+                f"the exact posterior must cost log2(5!)/5 = {want:.3f} bits, you charge "
+                f"{got:.3f}: is value v "
                 "looked up as token v + V?"
             )
         return None
 
     def shift():
         if not _close(_number(answer(logits, tokens)), _number(answer(logits + 2.0, tokens))):
-            return "adding 2 to every logit changed the loss: logits become probabilities by a softmax first"
+            return (
+                "adding 2 to every logit changed the loss: logits become probabilities by a "
+                "softmax first"
+            )
         return None
 
     return [shift, copying, values_only, oracle]
@@ -225,7 +246,10 @@ def _rate_ends(rates, steps, warmup):
     if rates[0] <= 0:
         return "the first update has rate 0: its episodes are wasted; begin one step up the ramp"
     if rates[-1] <= 0:
-        return "the last update has rate 0 or less: the line should reach zero one update later, at `steps`"
+        return (
+            "the last update has rate 0 or less: the line should reach zero one update later, at "
+            "`steps`"
+        )
     return None
 
 
@@ -234,7 +258,8 @@ def _rate_peak(rates, steps, warmup):
         return f"the rate rises to {max(rates):.3f} times its peak: return a share, 0 to 1"
     if rates[warmup] < 1 - 1e-9:
         return (
-            f"at update {warmup}, where the warm-up is over, the rate is {rates[warmup]:.3f} and not 1: "
+            f"at update {warmup}, where the warm-up is over, the rate is {rates[warmup]:.3f} and "
+            "not 1: "
             "does the descent already run during the warm-up?"
         )
     return None
@@ -246,11 +271,20 @@ def _rate_lines(rates, steps, warmup):
         return f"the warm-up does not rise in {warmup + 1} equal steps from 0"
     falls = [a - b for a, b in zip(rates[warmup:-1], rates[warmup + 1 :], strict=True)]
     if all(abs(f) < 1e-12 for f in falls):
-        return "after the warm-up the rate stays where it is: without a descent the noise of the last updates stays in the weights"
+        return (
+            "after the warm-up the rate stays where it is: without a descent the noise of the "
+            "last updates stays in the weights"
+        )
     if max(falls) - min(falls) > 1e-9:
-        return f"the descent is curved: its steps run from {min(falls):.4f} to {max(falls):.4f}, a line has equal ones"
+        return (
+            f"the descent is curved: its steps run from {min(falls):.4f} to {max(falls):.4f}, a "
+            "line has equal ones"
+        )
     if not _close(falls[0], 1 / (steps - warmup), 1e-9):
-        return f"the descent ends at {rates[-1]:.3f}: as a line from 1 to 0 it has {steps - warmup} equal steps"
+        return (
+            f"the descent ends at {rates[-1]:.3f}: as a line from 1 to 0 it has {steps - warmup} "
+            "equal steps"
+        )
     return None
 
 
@@ -269,8 +303,10 @@ def check_soft_loss(answer) -> Report:
         entropy = float(-(posterior * posterior.log2()).sum(-1).mean())
         if abs(got) < 1e-9:
             return (
-                "at the truth your loss is 0: that is the KL divergence. It has the same gradient, but what a "
-                "sampled outcome costs on average is the cross-entropy, never below the posterior's entropy"
+                "at the truth your loss is 0: that is the KL divergence. It has the same "
+                "gradient, but what a "
+                "sampled outcome costs on average is the cross-entropy, never below the "
+                "posterior's entropy"
             )
         if _close(got, entropy * math.log(2)):
             return "right but for the unit: the loss is in nats, divide by ln 2"
@@ -284,13 +320,20 @@ def check_soft_loss(answer) -> Report:
         if _close(got, want):
             return None
         if _close(got, float(swapped)):
-            return "the roles are swapped: nature draws from the posterior, so the posterior has to weigh the network's log-probabilities"
+            return (
+                "the roles are swapped: nature draws from the posterior, so the posterior has to "
+                "weigh the network's log-probabilities"
+            )
         return (
-            f"drawing every outcome as often as it happens, the sampled loss averages {want:.4f} bits, "
+            f"drawing every outcome as often as it happens, the sampled loss averages {want:.4f} "
+            "bits, "
             f"yours is {got:.4f}: do all outcomes count, each with its own probability?"
         )
 
-    return grade("my_soft_loss", [at_the_truth, in_expectation, lambda: _same_gradient(answer, logits, posterior)])
+    def gradient():
+        return _same_gradient(answer, logits, posterior)
+
+    return grade("my_soft_loss", [at_the_truth, in_expectation, gradient])
 
 
 def _enumerated(logits, posterior):
@@ -308,11 +351,17 @@ def _same_gradient(answer, logits, posterior):
     mine, theirs = logits.clone().requires_grad_(), logits.clone().requires_grad_()
     loss = answer(mine, posterior)
     if not (isinstance(loss, torch.Tensor) and loss.requires_grad):
-        return "nothing can be learnt from this loss: it has no gradient; keep it a tensor, without `.item()` or `detach`"
+        return (
+            "nothing can be learnt from this loss: it has no gradient; keep it a tensor, without "
+            "`.item()` or `detach`"
+        )
     loss.backward()
     _enumerated(theirs, posterior).backward()
     if not torch.allclose(mine.grad, theirs.grad, atol=1e-8):
-        return "the value is right, its gradient is not the expected gradient of the sampled loss: is a part of it detached?"
+        return (
+            "the value is right, its gradient is not the expected gradient of the sampled loss: "
+            "is a part of it detached?"
+        )
     return None
 
 
@@ -320,7 +369,8 @@ def _same_gradient(answer, logits, posterior):
 
 
 def check_leak(answer) -> Report:
-    """Grade `my_leak(log2_prob, values)`: mean probability on values already used, positions 2 to K."""
+    """Grade `my_leak(log2_prob, values)`: mean probability on values already used, positions 2 "
+    "to K."""
     rng = torch.Generator().manual_seed(36)
 
     def settings():
@@ -336,9 +386,13 @@ def check_leak(answer) -> Report:
     def uniform():
         tunnel = tunnels.Bijection(8)
         episodes = tunnel.sample(20, rng)
-        got = _number(answer(references.Uniform(tunnel).predict(episodes.inputs), episodes.latents["values"]))
+        predicted = references.Uniform(tunnel).predict(episodes.inputs)
+        got = _number(answer(predicted, episodes.latents["values"]))
         if not _close(got, 0.5):
-            return f"the uniform guess puts k/8 on k used values, 0.5 on average over k = 1..7; you report {got:.3f}"
+            return (
+                "the uniform guess puts k/8 on k used values, 0.5 on average over k = 1..7; you "
+                f"report {got:.3f}"
+            )
         return None
 
     return grade("my_leak", [leaky_oracles, uniform])
@@ -348,20 +402,31 @@ def _leak_hint(n_values, epsilon, got):
     if _close(got, epsilon, 1e-6):
         return None
     if math.isnan(got) or got < 0 or got > 1.000001:
-        return f"a leak is a probability, you report {got:g}: undo the logarithm first, 2 ** log2_prob"
+        return (
+            f"a leak is a probability, you report {got:g}: undo the logarithm first, 2 ** "
+            "log2_prob"
+        )
     if epsilon == 0:
         return (
-            f"the oracle leaks nothing, you report {got:.3f}: the value that follows a key is not used yet "
+            f"the oracle leaks nothing, you report {got:.3f}: the value that follows a key is not "
+            "used yet "
             "when the key is asked; only earlier pairs count"
         )
     if _close(got, epsilon * (n_values - 1) / n_values, 1e-6):
-        return "position 1 is in your mean: nothing has been used there, so nothing can leak; average over positions 2 to K"
+        return (
+            "position 1 is in your mean: nothing has been used there, so nothing can leak; "
+            "average over positions 2 to K"
+        )
     if got < epsilon:
         return (
-            f"a leak of {epsilon} comes out as {got:.4f}: add up the probability of all used values "
+            f"a leak of {epsilon} comes out as {got:.4f}: add up the probability of all used "
+            "values "
             "before you average over positions"
         )
-    return f"a leak of {epsilon} comes out as {got:.4f}, which is too much: is it 2 ** log2_prob, on used values only?"
+    return (
+        f"a leak of {epsilon} comes out as {got:.4f}, which is too much: is it 2 ** log2_prob, on "
+        "used values only?"
+    )
 
 
 # --- what a step costs -------------------------------------------------------------------------
@@ -381,7 +446,10 @@ def check_flops(answer) -> Report:
             if all(_close(g, slip(*i), 1e-9) for g, i in zip(got, instances, strict=True)):
                 return hint
         _, batch, n = instances[0]
-        return f"a counter in PyTorch sees {n:,} operations for batch {batch}, you say {got[0]:,.0f}: which product of matrices is missing?"
+        return (
+            f"a counter in PyTorch sees {n:,} operations for batch {batch}, you say {got[0]:,.0f}: "
+            "which product of matrices is missing?"
+        )
 
     return grade("my_flops", [agrees])
 
@@ -401,10 +469,12 @@ FLOP_SLIPS = (
     (lambda c, b, n: n / 2,
      "a multiplication and the addition that follows are two operations, you count one"),
     (lambda c, b, n: n - 12 * b * c.n_layers * c.n_positions**2 * c.width,
-     "attention itself is missing: queries times keys and weights times values, each T x T x D a layer"),
+     "attention itself is missing: queries times keys and weights times values, each T x T x D a "
+     "layer"),
     (lambda c, b, n: n - 6 * b * len(c.scored) * c.n_outputs * c.width,
      "the readout is missing: at K positions, a product with the embeddings of V values"),
-    (lambda c, b, n: n * 2 / 3, "the backward pass has two products for each product forward, you count one"),
+    (lambda c, b, n: n * 2 / 3,
+     "the backward pass has two products for each product forward, you count one"),
     (lambda c, b, n: n / b, "that is for one episode, not for the whole batch"),
 )
 
@@ -413,31 +483,48 @@ FLOP_SLIPS = (
 
 
 def check_reach(answer) -> Report:
-    """Grade `my_reach(n_values, k, episodes)`: chance that a fresh prefix of k values was in training."""
+    """Grade `my_reach(n_values, k, episodes)`: chance that a fresh prefix of k values was in "
+    "training."""
 
     def prefixes():
         for n_values, k in ((4, 1), (5, 2), (6, 3), (6, 6)):
             number = len(list(permutations(range(n_values), k)))
             got = _number(answer(n_values, k, 1))
             if _close(got, 1 / n_values**k, 1e-9) and k > 1:
-                return "V ** k counts sequences with repeats: no value is used twice, so the choices shrink, V (V-1) (V-2) ..."
+                return (
+                    "V ** k counts sequences with repeats: no value is used twice, so the choices "
+                    "shrink, V (V-1) (V-2) ..."
+                )
             if _close(got, 1 / math.factorial(n_values), 1e-9) and k < n_values - 1:
-                return f"that is the chance of meeting the whole bijection again; the prefix is {k} of the {n_values} values long"
+                return (
+                    f"that is the chance of meeting the whole bijection again; the prefix is {k} "
+                    f"of the {n_values} values long"
+                )
             if not _close(got, 1 / number, 1e-9):
-                return f"with one training episode and V={n_values}, k={k} there are {number} prefixes, so 1/{number} = {1 / number:.4f}; you say {got:.4f}"
+                return (
+                    f"with one training episode and V={n_values}, k={k} there are {number} "
+                    f"prefixes, so 1/{number} = {1 / number:.4f}; you say {got:.4f}"
+                )
         return None
 
-    return grade("my_reach", [prefixes, lambda: _reach_adds_up(answer), lambda: _reach_is_precise(answer)])
+    later = (_reach_adds_up, _reach_is_precise)
+    return grade("my_reach", [prefixes, *(partial(test, answer) for test in later)])
 
 
 def _reach_adds_up(answer):
     for n_values, k, some, more in ((5, 2, 7, 30), (6, 3, 100, 50), (10, 2, 40, 500)):
         chances = [_number(answer(n_values, k, n)) for n in (some, more, some + more)]
         if max(chances) > 1:
-            return f"a chance of {max(chances):.2f}: the same prefix can come more than once, so episodes do not simply add up"
+            return (
+                f"a chance of {max(chances):.2f}: the same prefix can come more than once, so "
+                "episodes do not simply add up"
+            )
         missed = (1 - chances[0]) * (1 - chances[1])
         if not _close(1 - chances[2], missed, 1e-9):
-            return f"to be new, a prefix must be missed in the first {some} episodes and in the next {more}: the two chances multiply"
+            return (
+                f"to be new, a prefix must be missed in the first {some} episodes and in the next "
+                f"{more}: the two chances multiply"
+            )
     if not _close(_number(answer(9, 0, 5)), 1.0):
         return "the empty prefix (k=0) opens every episode: its chance is 1"
     return None
@@ -447,5 +534,8 @@ def _reach_is_precise(answer):
     number = math.prod(range(20, 5, -1))  # 20 * 19 * ... * 6, prefixes of 15 values
     got = _number(answer(20, 15, 1_000_000))
     if not 0.999 < got * number / 1_000_000 < 1.001:
-        return f"for V=20, k=15 and a million episodes you report {got:g}: 1 minus nearly 1 loses all digits, use log1p and expm1"
+        return (
+            f"for V=20, k=15 and a million episodes you report {got:g}: 1 minus nearly 1 loses all "
+            "digits, use log1p and expm1"
+        )
     return None

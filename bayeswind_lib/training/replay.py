@@ -1,4 +1,4 @@
-"""What a finished run has read: its episodes can be drawn again, since update n's depend on (data_seed, n).
+"""What a finished run has read: its episodes can be drawn again, from (data_seed, update) alone.
 
 Axes: S updates, B episodes an update, K pairs, V values.
 """

@@ -57,7 +57,7 @@ N_PARAMETERS_WRONG = [
     (lambda c: n_parameters_by_shapes(c) - (2 * c.n_layers + 1) * c.width, "learn a gain"),
 ]
 
-# --- my_loss(logits, tokens) ------------------------------------------------------------------------
+# --- my_loss(logits, tokens) ------------------------------------------------------------------
 
 
 def loss_by_gather(logits, tokens):
@@ -74,10 +74,11 @@ LOSS_WRONG = [
     (lambda g, t: _cross_entropy_bits(g, t) * math.log(2), "in nats"),
     (lambda g, t: _cross_entropy_bits(g[:, :-1], t[:, 1:]), "score the key positions"),
     (lambda g, t: loss_by_gather(g, t) * t.shape[0], "the mean over all episodes"),
-    (lambda g, t: math.log2(10) - g[:, ::2].gather(-1, t[:, 1::2, None]).mean(), "by a softmax first"),
+    (lambda g, t: math.log2(10) - g[:, ::2].gather(-1, t[:, 1::2, None]).mean(),
+     "by a softmax first"),
 ]
 
-# --- my_rate(step, steps, warmup) -------------------------------------------------------------------
+# --- my_rate(step, steps, warmup) -------------------------------------------------------------
 
 
 def rate_as_minimum(step, steps, warmup):
@@ -101,7 +102,7 @@ RATE_WRONG = [
     (lambda n, steps, warmup: min((n + 1) / (warmup + 1), 1.0), "stays where it is"),
 ]
 
-# --- my_soft_loss(logits, posterior) ----------------------------------------------------------------
+# --- my_soft_loss(logits, posterior) ----------------------------------------------------------
 
 
 def soft_loss_built_in(logits, posterior):
@@ -123,7 +124,7 @@ SOFT_LOSS_WRONG = [
     (lambda g, p: soft_loss_built_in(g, p).detach(), "it has no gradient"),
 ]
 
-# --- my_leak(log2_prob, values) ---------------------------------------------------------------------
+# --- my_leak(log2_prob, values) ---------------------------------------------------------------
 
 
 def leak_by_loop(log2_prob, values):
@@ -146,12 +147,13 @@ def _leak_mean_over_used(log2_prob, values):
 
 LEAK_WRONG = [
     (lambda q, v: (2.0**q * _used(v, q.shape[-1])).sum(-1).mean(), "position 1 is in your mean"),
-    (lambda q, v: torch.where(_used(v, q.shape[-1]), q, 0.0)[:, 1:].sum(-1).mean(), "undo the logarithm"),
+    (lambda q, v: torch.where(_used(v, q.shape[-1]), q, 0.0)[:, 1:].sum(-1).mean(),
+     "undo the logarithm"),
     (lambda q, v: (2.0**q * _used(v, q.shape[-1], own=True))[:, 1:].sum(-1).mean(), "not used yet"),
     (_leak_mean_over_used, "before you average"),
 ]
 
-# --- my_flops(config, batch) ------------------------------------------------------------------------
+# --- my_flops(config, batch) ------------------------------------------------------------------
 
 
 def flops_by_products(c, batch):
@@ -172,7 +174,7 @@ FLOPS_WRONG = [
      "the readout is missing"),
 ]
 
-# --- my_reach(n_values, k, episodes) ----------------------------------------------------------------
+# --- my_reach(n_values, k, episodes) ----------------------------------------------------------
 
 
 def reach_by_perm(n_values, k, episodes):
@@ -181,9 +183,11 @@ def reach_by_perm(n_values, k, episodes):
 
 
 REACH_WRONG = [
-    (lambda v, k, n: -math.expm1(n * math.log1p(-1 / v**k)) if k else 1.0, "no value is used twice"),
+    (lambda v, k, n: -math.expm1(n * math.log1p(-1 / v**k)) if k else 1.0,
+     "no value is used twice"),
     (lambda v, k, n: n / math.perm(v, k), "do not simply add up"),
-    (lambda v, k, n: -math.expm1(n * math.log1p(-1 / math.factorial(v))), "the whole bijection again"),
+    (lambda v, k, n: -math.expm1(n * math.log1p(-1 / math.factorial(v))),
+     "the whole bijection again"),
     (lambda v, k, n: 1 - (1 - 1 / math.perm(v, k)) ** n, "loses all digits"),
 ]
 
@@ -204,14 +208,17 @@ ANSWERS = {
         "wrong": RATE_WRONG,
     },
     "check_soft_loss": {
-        "alternative": soft_loss_built_in, "shape_stub": lambda logits, posterior: logits.mean() * 0.0,
+        "alternative": soft_loss_built_in,
+        "shape_stub": lambda logits, posterior: logits.mean() * 0.0,
         "wrong": SOFT_LOSS_WRONG,
     },
     "check_leak": {
-        "alternative": leak_by_loop, "shape_stub": lambda log2_prob, values: 0.0, "wrong": LEAK_WRONG,
+        "alternative": leak_by_loop, "shape_stub": lambda log2_prob, values: 0.0,
+        "wrong": LEAK_WRONG,
     },
     "check_flops": {
-        "alternative": flops_by_products, "shape_stub": lambda config, batch: 0, "wrong": FLOPS_WRONG,
+        "alternative": flops_by_products, "shape_stub": lambda config, batch: 0,
+        "wrong": FLOPS_WRONG,
     },
     "check_reach": {
         "alternative": reach_by_perm, "shape_stub": lambda n_values, k, episodes: 0.5,
