@@ -122,7 +122,9 @@ def test_plotted_numbers_can_be_taken_along(kind):
     assert header == list(plot.data)
     for name, column in zip(header, zip(*rows, strict=True), strict=True):
         told = plot.data[name].tolist()
-        assert [type(v)(text) for v, text in zip(told, column, strict=True)] == pytest.approx(told, nan_ok=True)
+        assert [type(v)(text) for v, text in zip(told, column, strict=True)] == pytest.approx(
+            told, nan_ok=True
+        )
     assert str(plot.to_table("Numbers")).startswith("Numbers")
 
 
@@ -136,7 +138,9 @@ def luminance(colour) -> float:
 
 
 def test_the_oracle_is_dark_and_dashed_and_a_model_is_solid_and_coloured():
-    plot = figures.entropy_by_position({"net": score(1), "other": score(2), "guess": score(3)}, dotted=["guess"])
+    plot = figures.entropy_by_position(
+        {"net": score(1), "other": score(2), "guess": score(3)}, dotted=["guess"]
+    )
     oracle = line(plot, "exact posterior")
     assert oracle.is_dashed() and oracle.get_linestyle() == "--"
     assert luminance(oracle.get_color()) < 0.02
@@ -232,7 +236,10 @@ def test_exact_rungs_with_all_their_edges_are_drawn_and_said():
 def test_all_equal_to_the_truth_is_said_as_such():
     tunnel = bw.tunnels.Bijection(5)
     exact = bw.score(tunnel, tunnel, 4, rng=torch.Generator().manual_seed(0))
-    for plot in (figures.entropy_by_position({"oracle": exact}), figures.gap_by_position({"oracle": exact})):
+    for plot in (
+        figures.entropy_by_position({"oracle": exact}),
+        figures.gap_by_position({"oracle": exact}),
+    ):
         assert "largest gap 0 bits, the same everywhere" in plot.alt
         assert len(plot.png) > 1000
 
@@ -344,5 +351,7 @@ with bw.figures.style():
     assert matplotlib.rcParams["font.size"] == bw.figures.STYLE["font.size"]
 assert settings() == before
 """
-    done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True
+    )
     assert (done.returncode, done.stderr) == (0, "")

@@ -93,7 +93,8 @@ def _compared(label, row, truth, names, axis, exact) -> str:
     gap = largest_gap(row - truth, names, "", f"in probability at {axis}")
     pair = f"{number(row[at])} against {number(truth[at])} of the {exact}"
     return sentence(
-        f"{label}: entropy {quantity(entropy(row))}, {gap} ({pair}), KL {quantity(divergence(truth, row))}, "
+        f"{label}: entropy {quantity(entropy(row))}, {gap} ({pair}), "
+        f"KL {quantity(divergence(truth, row))}, "
         f"total variation {number(np.abs(row - truth).sum() / 2)}"
     )
 

@@ -192,7 +192,7 @@
       keyRow.replaceChildren(...numbers.map((key) => {
         const asked = episode.asked(key);
         const closed = episode.done || (asked && !episode.replacement);
-        return chip("key", key, asked ? ", asked before" : "", closed, key === episode.key,
+        return chip("key", key, asked ? ", asked before" : "", closed, String(key === episode.key),
           () => change(() => { episode.key = key; }));
       }));
       valueRow.replaceChildren(...numbers.map((value) => {

@@ -1,0 +1,328 @@
+"""The bijection explorer in a notebook, and its twin on the page, against the library."""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from _support import ROOT
+from _support_browser import chromium
+
+import bayeswind_lib as bw
+
+STATIC = ROOT / "book" / "_static"
+PAGE = """<!DOCTYPE html><html lang="en" data-theme="{theme}"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1"><title>Explorer</title>
+<link rel="stylesheet" href="bijection_explorer.css">
+<style>html[data-theme=dark] {{ background: #14181e; color: #eee }} body {{ margin: 12px }}</style>
+<script defer src="bijection_explorer.js"></script></head>
+<body><main><h1>Page</h1><div class="bw-explorer" data-explorer="bijection"></div></main></body></html>"""
+pytestmark = pytest.mark.xdist_group("browser")
+WITH_REPLACEMENT = "keys with replacement"
+
+
+# ---- in a notebook ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def explorer():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield bw.widgets.bijection_explorer(n_values=6)
+
+
+def drawn(explorer) -> tuple:
+    """What the reader sees: sentence, alternative texts and the page itself."""
+    return explorer.words, explorer.bars.alt, explorer.stairs.alt, explorer.children[-1].value
+
+
+def test_each_control_changes_what_is_seen(explorer):
+    seen = [drawn(explorer)]
+    for control, value in (
+        ("pairs", 2),
+        ("mode", WITH_REPLACEMENT),
+        ("seed", 3),
+        ("size", 9),
+        ("pairs", 8),
+    ):
+        getattr(explorer, control).value = value
+        seen.append(drawn(explorer))
+    for before, after in zip(seen, seen[1:], strict=False):
+        assert before[3] != after[3] and before[:3] != after[:3]
+
+
+@pytest.mark.parametrize("mode", ["distinct keys", WITH_REPLACEMENT])
+def test_every_step_shows_the_posterior_of_the_tunnel(explorer, mode):
+    explorer.mode.value = mode
+    tunnel = bw.tunnels.Bijection(6, with_replacement=mode == WITH_REPLACEMENT)
+    episode = tunnel.sample(1, torch.Generator().manual_seed(0))
+    for step in range(6):
+        explorer.pairs.value = step
+        truth = episode.posterior[0, step]
+        entropy = float(bw.scoring.entropy_bits(truth.log2()))
+        np.testing.assert_array_equal(explorer.bars.data["exact posterior"], truth)
+        assert explorer.entropies.shape == (step + 1,)
+        assert explorer.entropies[-1] == pytest.approx(entropy)
+        assert (
+            f"After {step} pair" in explorer.words and f"{abs(entropy):.3f} bits" in explorer.words
+        )
+        assert f"{int((truth > 0).sum())} value" in explorer.words
+        shown = re.search(r"Pairs shown: ([^<]*)<", explorer.children[-1].value)[1]
+        assert shown.count("→") == step
+    if mode == WITH_REPLACEMENT:
+        assert "asked before" in explorer.words and "0.000 bits" in explorer.words
+
+
+def test_impossible_settings_cannot_be_reached(explorer):
+    explorer.pairs.value = 5
+    explorer.size.value = 2  # fewer pairs than are shown: the slider moves back
+    assert (explorer.pairs.value, explorer.pairs.max, len(explorer.bars.data["value"])) == (1, 1, 2)
+    explorer.size.value, explorer.seed.value = 1, -4
+    assert (explorer.size.value, explorer.seed.value) == (2, 0)
+
+
+def test_a_network_stands_beside_the_oracle(capfd):
+    network = bw.load("bijection-transformer-classroom")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        explorer = bw.widgets.bijection_explorer(network)
+        explorer.pairs.value = 4
+    assert explorer.size.value == 10 and explorer.size.disabled
+    tunnel = bw.tunnels.Bijection(10)
+    episode = tunnel.sample(1, torch.Generator().manual_seed(0))
+    log2_prob = network.predict(episode.inputs)
+    np.testing.assert_allclose(explorer.bars.data["network"], log2_prob[0, 4].double().exp2())
+    kl = float(bw.scoring.kl_bits(episode.posterior, log2_prob)[0, 4])
+    assert 0 < kl < 0.02 and f"KL {bw.figures.quantity(kl)}" in explorer.words
+    gap = np.nanmax(
+        np.abs(explorer.stairs.data["network"] - explorer.stairs.data["exact posterior"])
+    )
+    assert f"largest gap {bw.figures.quantity(gap)} to exact posterior at" in explorer.stairs.alt
+    assert np.isnan(explorer.stairs.data["network"][5:]).all()
+    assert capfd.readouterr().err == ""
+
+
+# ---- on the page --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture
+def open_page(browser, tmp_path):
+    """A function that opens the explorer from a folder; any error on the page fails the test."""
+    contexts, errors = [], []
+    for name in ("bijection_explorer.js", "bijection_explorer.css"):
+        shutil.copy(STATIC / name, tmp_path)
+
+    def opened(theme="light", width=1280, **settings):
+        (tmp_path / "page.html").write_text(PAGE.format(theme=theme), "utf-8")
+        context = browser.new_context(viewport={"width": width, "height": 900}, **settings)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda message: errors.append(message.text))
+        page.goto((tmp_path / "page.html").as_uri())
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert errors == []
+
+
+def random_settings(count: int):
+    """Random sizes, kinds, keys and values, as the tunnel itself draws them."""
+    rng = torch.Generator().manual_seed(0)
+    for i in range(count):
+        n_values = int(torch.randint(2, 21, (), generator=rng))
+        replacement = bool(i % 2)
+        n_pairs = int(torch.randint(1, (2 if replacement else 1) * n_values + 1, (), generator=rng))
+        tunnel = bw.tunnels.Bijection(n_values, n_pairs, replacement)
+        latents = tunnel.sample(1, rng).latents
+        yield n_values, latents["keys"], latents["values"]
+
+
+def test_the_twin_computes_what_the_library_computes(open_page):
+    page = open_page()
+    settings = list(random_settings(20))
+    assert len({n for n, *_ in settings}) > 8
+    for n_values, keys, values in settings:
+        ours = bw.tunnels.bijection.posterior(keys, values, n_values)[0]
+        theirs, bits = page.evaluate(
+            "([k, v, n]) => { const p = bwExplorer.posterior(k, v, n); return [p, p.map(bwExplorer.entropy)]; }",
+            [keys[0].tolist(), values[0].tolist(), n_values],
+        )
+        np.testing.assert_allclose(theirs, ours, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(bits, bw.scoring.entropy_bits(ours.log2()), rtol=0, atol=1e-12)
+
+
+def set_size(page, value: int):
+    page.get_by_label("Keys and values, V").fill(str(value))
+
+
+def pairs_on(page) -> list[tuple[int, int]]:
+    """The pairs that the page tells in words."""
+    told = page.locator(".bw-pairs").text_content()
+    return [(int(k), int(v)) for k, v in re.findall(r"(\d+) → (\d+)", told)]
+
+
+def agrees_with_library(page, n_values: int) -> float:
+    """Check bars, words and state of the page against the library; the entropy in bits."""
+    pairs = pairs_on(page)
+    key = int(page.locator(".bw-chip[aria-pressed=true]").text_content())
+    keys = torch.tensor([[k for k, _ in pairs] + [key]])
+    values = torch.tensor([[v for _, v in pairs] + [0]])
+    truth = bw.tunnels.bijection.posterior(keys, values, n_values)[0, -1]
+    entropy = abs(float(bw.scoring.entropy_bits(truth.log2())))
+    status = page.locator("[role=status]").text_content()
+    left = int((truth > 0).sum())
+    assert f"{entropy:.3f} bit" in status and f"{left} value" in status
+    assert float(page.locator(".bw-explorer").get_attribute("data-entropy")) == pytest.approx(
+        entropy, abs=1e-12
+    )
+    heights = page.eval_on_selector_all(
+        ".bw-bar",
+        "bars => bars.map(b => b.style.visibility === 'hidden' ? 0 : parseFloat(b.style.height))",
+    )
+    np.testing.assert_allclose(np.array(heights) / sum(heights), truth, atol=1e-3)
+    open_chips = page.locator("[data-chip^=value]:not(:disabled)")
+    assert [int(t) for t in open_chips.all_text_contents()] == torch.nonzero(truth)[:, 0].tolist()
+    return entropy
+
+
+def test_revealing_all_pairs_walks_down_the_staircase(open_page):
+    page = open_page()
+    set_size(page, 5)
+    reveal, back = (
+        page.get_by_role("button", name=name) for name in ("Reveal next pair", "Step back")
+    )
+    heights = []
+    for _ in range(5):
+        heights.append(agrees_with_library(page, 5))
+        reveal.click()
+    assert heights == pytest.approx([math.log2(5 - k) for k in range(5)])
+    assert (
+        reveal.is_disabled() and "nothing is left" in page.locator("[role=status]").text_content()
+    )
+    pairs = pairs_on(page)
+    assert sorted(k for k, _ in pairs) == sorted(v for _, v in pairs) == list(range(5))
+    for k in (4, 3, 2, 1, 0):
+        back.click()
+        assert agrees_with_library(page, 5) == pytest.approx(math.log2(5 - k))
+    assert back.is_disabled() and pairs_on(page) == []
+
+
+def test_replacement_makes_a_sawtooth_of_one_bijection(open_page):
+    page = open_page()
+    set_size(page, 4)
+    page.get_by_label(WITH_REPLACEMENT).check()
+    heights = []
+    for _ in range(8):
+        heights.append(agrees_with_library(page, 4))
+        page.get_by_role("button", name="Reveal next pair").click()
+    assert 0 in heights[:-1]
+    mapping = dict(pairs_on(page))
+    assert set(pairs_on(page)) == set(mapping.items()) and len(set(mapping.values())) == len(
+        mapping
+    )
+
+
+def test_the_reader_chooses_key_and_value_by_keyboard(open_page):
+    page = open_page()
+    set_size(page, 7)
+    page.locator("[data-chip='key 6']").focus()
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.dataset.chip") == "key 6"
+    page.locator("[data-chip='value 2']").focus()
+    page.keyboard.press("Space")
+    assert pairs_on(page) == [(6, 2)]
+    assert page.evaluate("document.activeElement.dataset.chip") == "value 3"  # 2 is used up
+    page.keyboard.press("Enter")
+    assert [v for _, v in pairs_on(page)] == [2, 3]
+    assert page.locator("[data-chip='key 6']").is_disabled()
+    assert page.locator("[data-chip='value 2']").get_attribute("aria-label") == "value 2, ruled out"
+    agrees_with_library(page, 7)
+    page.get_by_label(WITH_REPLACEMENT).check()
+    for chip in ("key 5", "value 1", "key 5"):
+        page.locator(f"[data-chip='{chip}']").click()
+    assert "asked before, its value is 1" in page.locator("[role=status]").text_content()
+    assert agrees_with_library(page, 7) == 0
+
+
+def test_bars_can_be_clicked_and_a_new_episode_differs(open_page):
+    page = open_page()
+    page.locator(".bw-area").nth(8).click()
+    assert pairs_on(page)[0][1] == 8
+    page.locator(".bw-area").nth(8).click()  # ruled out now
+    assert len(pairs_on(page)) == 1
+    episodes = []
+    for _ in range(2):
+        page.get_by_role("button", name="New episode").click()
+        for _ in range(4):
+            page.get_by_role("button", name="Reveal next pair").click()
+        episodes.append(pairs_on(page))
+    assert episodes[0] != episodes[1]
+
+
+@pytest.mark.parametrize(
+    "theme, width", [("light", 1280), ("dark", 1280), ("light", 360), ("dark", 360)]
+)
+def test_the_twin_is_accessible_and_fits(open_page, theme, width):
+    from axe_playwright_python.base import AXE_SCRIPT
+
+    page = open_page(theme, width)
+    set_size(page, 20)
+    page.get_by_label(WITH_REPLACEMENT).check()
+    for _ in range(6):
+        page.get_by_role("button", name="Reveal next pair").click()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.evaluate(AXE_SCRIPT)
+    rules = page.evaluate(
+        "axe.run(document, {preload: false}).then(r => r.violations.map(v => v.id + ' ' + v.nodes[0].html))"
+    )
+    assert rules == []
+    chips = page.locator(".bw-chip").first.bounding_box()
+    assert min(chips["width"], chips["height"]) >= 24  # WCAG 2.5.8
+    labels = page.eval_on_selector_all(
+        "svg[role=img]", "all => all.map(s => s.getAttribute('aria-label'))"
+    )
+    assert len(labels) == 2 and all(re.search(r"\d", label) for label in labels)
+    page.get_by_role("button", name="Step back").focus()
+    page.keyboard.press("Tab")
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+
+
+def test_dark_and_light_differ_and_motion_can_be_declined(open_page):
+    read = "name => getComputedStyle(document.querySelector('.bw-bar'))[name]"
+    light, dark = open_page("light"), open_page("dark")
+    assert light.evaluate(read, "stroke") != dark.evaluate(read, "stroke")
+    assert (
+        light.evaluate(read, "strokeDasharray") != "none"
+    )  # the exact posterior is dashed here too
+    assert light.evaluate(read, "transitionDuration") == "0.25s, 0.25s"
+    still = open_page("light", reduced_motion="reduce")
+    assert still.evaluate(read, "transitionDuration") == "0s"
+
+
+def test_without_javascript_a_sentence_stands_there(open_page):
+    page = open_page(java_script_enabled=False)
+    assert page.locator(".bw-explorer").bounding_box()["height"] > 40
+    assert "It needs JavaScript" in (STATIC / "bijection_explorer.css").read_text("utf-8")
+
+
+def test_the_twin_asks_for_nothing_outside_itself():
+    for name in ("bijection_explorer.js", "bijection_explorer.css"):
+        text = (STATIC / name).read_text("utf-8").replace("http://www.w3.org/2000/svg", "")
+        assert not re.search(
+            r"https?:|//\w|\bimport\b|\bfetch\b|url\(", re.sub(r"//[^\n]*", "", text)
+        ), name
