@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import random
 import re
 
 import pytest
+import torch
 
 from _support import CHAPTERS, pages, site_folder
 from _support_browser import SCHEMES, SIZES, THEME_RULES, Reader, chromium, served
+from _support_explorer import CONTROLS, FOCUS, MOUNT, pages_with_explorer, play, state
+
+import bayeswind_lib as bw
 
 pytestmark = pytest.mark.xdist_group("browser")
 SENDS_ON = re.compile(r'<meta http-equiv="refresh"', re.I)
@@ -112,3 +117,161 @@ def test_axe_finds_only_the_two_theme_rules(visits):
 def test_both_theme_rules_are_needed(visits):
     """A rule that the theme no longer breaks has to leave the list."""
     assert {rule["id"] for seen in visits.values() for rule in seen.axe} >= THEME_RULES
+
+
+def test_the_front_door_leads_to_the_book(reader):
+    reader.page.goto(f"{reader.home}index.html")
+    reader.page.wait_for_url("**/book/intro.html")
+    assert reader.page.locator("article h1").count() == 1
+    assert reader.seen.troubles == []
+
+
+@pytest.mark.parametrize("where", ["served", "file"])
+def test_search_finds_a_word(where, request):
+    """From a chapter: open the search box by keyboard, type, and follow the first result."""
+    window = request.getfixturevalue({"served": "reader", "file": "stick"}[where])
+    window.open(f"chapters/{first_chapter()}.html")
+    window.page.keyboard.press("Control+k")
+    window.page.keyboard.type("posterior")
+    window.page.keyboard.press("Enter")
+    results = window.page.locator("#search-results ul.search li a")
+    results.first.wait_for()
+    assert results.count() >= 2
+    results.first.click()
+    window.page.wait_for_load_state()
+    assert "posterior" in window.page.locator("main").inner_text().lower()
+    assert window.seen.troubles == []
+
+
+def test_search_says_so_when_there_is_nothing(reader):
+    reader.page.goto(f"{reader.home}search.html?q=zyzzyva")
+    reader.page.locator("#search-results p.search-summary").wait_for()
+    assert reader.page.locator("#search-results ul.search li").count() == 0
+
+
+def test_the_book_opens_from_a_folder(stick, site):
+    """Without a server, as from a USB stick: every page loads silently, formulas drawn."""
+    troubles = {}
+    for name in names(site):
+        seen = stick.open(name)
+        troubles[name] = [*seen.troubles, *filter(None, [seen.maths])]
+    assert {name: found for name, found in troubles.items() if found} == {}
+
+
+def first_chapter() -> str:
+    """The name of the first chapter."""
+    return min(path.stem for path in CHAPTERS.glob("[0-9][0-9]_*.md"))
+
+
+# --- the explorer without a kernel -------------------------------------------------------------
+
+
+@pytest.fixture(params=["served", "file"])
+def explorer(request, site):
+    """A window on the page with the explorer, served and as a file; it stays silent to the end."""
+    window = request.getfixturevalue({"served": "reader", "file": "stick"}[request.param])
+    found = pages_with_explorer(site)
+    assert found, "no page has the explorer"
+    window.open(found[0])
+    window.page.locator(f"{MOUNT} [data-action=next]").wait_for()
+    yield window
+    assert window.seen.troubles == []
+
+
+def test_every_control_is_known(explorer):
+    """A new control needs a line in the test below."""
+    found = explorer.page.locator(MOUNT).first.evaluate(CONTROLS)
+    assert sorted(found) == sorted([*MOVES, "radio distinct"])
+
+
+MOVES = {
+    "next": lambda page: page.locator("[data-action=next]").click(),
+    "back": lambda page: page.locator("[data-action=back]").click(),
+    "new": lambda page: page.locator("[data-action=new]").click(),
+    "range": lambda page: page.locator(f"{MOUNT} input[type=range]").fill("13"),
+    "radio replacement": lambda page: page.locator(f"{MOUNT} input[value=replacement]").check(),
+}
+CHOICES = {
+    "a key": lambda page: page.locator("[data-chip^=key][aria-pressed=false]:enabled").last.click(),
+    "a value": lambda page: page.locator("[data-chip^=value]:enabled").last.click(),
+    "a bar": lambda page: page.locator(".bw-area.bw-open").last.click(),
+}
+
+
+@pytest.mark.parametrize("control", [*MOVES, *CHOICES])
+def test_moving_a_control_changes_what_is_shown(explorer, control):
+    page = explorer.page
+    for _ in range(3):
+        MOVES["next"](page)
+    before = state(page)
+    (MOVES | CHOICES)[control](page)
+    after = state(page)
+    shown = ("status", "pictures") if control == "a key" else ("status", "pictures", "path")
+    assert [name for name in shown if before[name] == after[name]] == []
+    if control not in ("a key", "new"):
+        assert before["entropy"] != after["entropy"]
+    if control == "radio replacement":
+        page.locator(f"{MOUNT} input[value=distinct]").check()
+        assert state(page)["pictures"] != after["pictures"]
+
+
+def test_the_twin_agrees_with_the_library(explorer):
+    """At 20 random settings the page's numbers are those of the exact posterior."""
+    rng = random.Random(20)
+    for _ in range(20):
+        size, replacement = rng.randint(2, 20), rng.random() < 0.5
+        limit = 2 * size if replacement else size
+        asks = [rng.randrange(100) for _ in range(rng.randrange(limit))]
+        shown = play(explorer.page, size=size, replacement=replacement, asks=asks)
+        assert len(shown.values) == len(asks)
+        compare(shown, size, explorer.page)
+
+
+def compare(shown, size: int, page) -> None:
+    """Every number of the explorer against the library."""
+    keys, values = torch.tensor([shown.keys]), torch.tensor([[*shown.values, 0]])
+    truth = bw.tunnels.bijection.posterior(keys, values, size)[0]
+    twin = page.evaluate("([k, v, n]) => bwExplorer.posterior(k, v, n)", [*lists(keys, values), size])
+    assert torch.equal(torch.tensor(twin, dtype=torch.float64), truth)
+    now = truth[-1].tolist()
+    assert shown.chances == pytest.approx(now, abs=5.1e-4)
+    assert shown.entropy == pytest.approx(float(bw.scoring.entropy_bits(truth[-1].log2())), abs=1e-12)
+    tallest = max(shown.heights) / max(now)
+    assert shown.heights == pytest.approx([p * tallest for p in now], abs=0.01)
+
+
+def lists(*tensors) -> list[list[int]]:
+    """The first row of each tensor."""
+    return [tensor[0].tolist() for tensor in tensors]
+
+
+def test_the_explorer_works_by_keyboard(explorer):
+    """Tab reaches every control, the focus is visible, and keys do what the mouse does."""
+    page = explorer.page
+    page.locator(f"{MOUNT} input[type=range]").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator(f"{MOUNT} output").inner_text() == "11"
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowRight")  # the radio buttons are one stop
+    assert page.locator(f"{MOUNT} input[value=replacement]").is_checked()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert "After 1 pair" in state(page)["status"]
+    stops = [page.evaluate(FOCUS)]
+    while stops[-1]["inside"] and len(stops) < 100:
+        page.keyboard.press("Tab")
+        stops.append(page.evaluate(FOCUS))
+    reached = {stop["name"] for stop in stops if stop["inside"]}
+    wanted = {f"{kind} {i}" for kind in ("key", "value") for i in range(11)} | {"next", "back", "new"}
+    closed = page.locator(f"{MOUNT} button:disabled").evaluate_all("l => l.map(e => e.dataset.chip)")
+    assert reached == wanted - set(closed)
+    assert [stop["name"] for stop in stops if stop["inside"] and not stop["visible"]] == []
+
+
+def test_a_chip_keeps_the_focus_after_it_was_pressed(explorer):
+    """Whoever works by keyboard is not thrown back to the top of the page."""
+    page = explorer.page
+    page.locator("[data-chip='value 4']").focus()
+    page.keyboard.press("Space")
+    assert "\u2192 4" in state(page)["pairs"]
+    assert page.evaluate(FOCUS)["inside"]
