@@ -1,0 +1,59 @@
+# Two commands: `make book` builds the book, `make test` checks everything. `make help` lists the rest.
+# A fresh machine needs Python 3.11 or newer and make; everything else goes into .venv.
+
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
+	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	2>/dev/null && { echo $$p; exit; }; done; echo python3)
+RUN := .venv/bin/python
+WORKERS ?= 2
+ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+PORT ?= 8000
+CLOCK := start=$$(date +%s)
+TOOK = echo "$(1): $$(( $$(date +%s) - start )) s"
+
+.DEFAULT_GOAL := help
+.PHONY: help install book html notebooks browser test serve records picture bench lint clean
+
+help:  ## list what can be made
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */  make \1\t/' | expand -t 20
+
+install:  ## set up .venv (nothing happens while requirements.txt is unchanged)
+	@$(PYTHON) book/install.py
+
+html: install
+	@$(CLOCK); .venv/bin/jupyter-book build . -W -n --keep-going \
+	  && $(call TOOK,book built)
+
+book: html  ## build the book, make the notebooks, say where to open it
+	@$(RUN) book/build_notebooks.py
+	@echo "open _build/html/index.html in a browser, or run: make serve"
+
+notebooks: book  ## make chapters/*.ipynb from chapters/*.md, with the numbers of the build
+
+browser: install
+	@$(RUN) book/browser.py
+
+test: lint html browser  ## build the book, then run every check
+	@$(CLOCK); $(RUN) book/build_notebooks.py --check; stale=$$?; \
+	$(ONE_THREAD) $(RUN) -m pytest tests -n $(WORKERS) --dist loadgroup; tests=$$?; \
+	$(call TOOK,tests); exit $$(( stale || tests ))
+
+serve: install  ## serve the built book on PORT (8000)
+	@$(RUN) -m http.server $(PORT) --bind 127.0.0.1 --directory _build/html
+
+records: install  ## compute anew what the chapters quote but do not run (long)
+	@$(CLOCK); $(RUN) -c "from bayeswind_lib import ledger; print(*ledger.make_records(), sep=chr(10))" \
+	  && $(call TOOK,records)
+
+picture: install  ## draw README's and the landing page's picture from the shipped network
+	@$(RUN) book/picture.py
+
+bench: install  ## measure the sampler and a training step against their floors
+	@$(RUN) tests/bench.py
+
+lint: install  ## style and spelling
+	@$(RUN) -m ruff check .
+	@.venv/bin/codespell
+
+clean:  ## remove what was built (keeps .venv)
+	rm -rf _build .pytest_cache .ruff_cache

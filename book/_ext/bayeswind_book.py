@@ -1,0 +1,273 @@
+"""What this book asks of Sphinx beyond Jupyter Book.
+
+- the execution cache is keyed on the library, its weights and its records, not on cells alone;
+- MathJax is copied out of an installed wheel, so that no page asks another host for anything;
+- pictures that cells made carry the words their own file holds (its "Description") as alt text;
+- a build with warnings is forgotten, so that the next one warns again;
+- the labels, numbers and glued values of the build are written down for the notebooks;
+- an explorer's script is loaded on the pages that have the explorer, and thebe's on none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.util import logging
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import address
+
+LOGGER = logging.getLogger(__name__)
+LIBRARY = "bayeswind_lib"
+MATHJAX = ("tex-chtml.js", "output/chtml/fonts/woff-v2", "input/tex/extensions")
+
+
+# --- the execution cache ---------------------------------------------------------------------
+
+
+def library_key(root: Path) -> str:
+    """A short hash of everything a chapter's output depends on besides its own cells."""
+    digest = hashlib.sha256((root / "requirements.txt").read_bytes())
+    for path in sorted((root / LIBRARY).rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            digest.update(path.relative_to(root).as_posix().encode() + b"\0")
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:12]
+
+
+def key_the_cache(app, config):
+    """Name the cache after the library: a change there (weights, records) runs cells anew."""
+    build = Path(app.outdir).parent
+    name = f".jupyter_cache_{library_key(Path(app.srcdir))}"
+    config.nb_execution_cache_path = str(build / name)
+    for old in build.glob(".jupyter_cache*"):
+        if old.name != name:
+            shutil.rmtree(old, ignore_errors=True)
+
+
+# --- MathJax ---------------------------------------------------------------------------------
+
+
+def copy_mathjax(app):
+    """Copy the part of MathJax that the pages use from the wheel into the site (1.7 MB)."""
+    if app.builder.format != "html":
+        return
+    source = Path(find_spec("mathjax").submodule_search_locations[0]) / "static/mathjax/es5"
+    target = Path(app.outdir) / "_static/vendor/mathjax"
+    for name in MATHJAX:
+        if (target / name).exists():
+            continue
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        copy = shutil.copytree if (source / name).is_dir() else shutil.copy
+        copy(source / name, target / name)
+    licence = source.parent / "LICENSE"
+    if licence.is_file():
+        shutil.copy(licence, target / "LICENSE")
+
+
+# --- words for pictures ----------------------------------------------------------------------
+
+
+def description(path: Path) -> str:
+    """The text chunk "Description" of a PNG, or ""."""
+    from PIL import Image
+
+    with Image.open(path) as picture:
+        return str(picture.info.get("Description", "")).strip()
+
+
+def describe_pictures(app, doctree):
+    """Give every picture that a cell made its own words; a picture without them is a warning."""
+    for bundle in doctree.findall(nodes.container):
+        if bundle.get("nb_element") != "mime_bundle":
+            continue
+        for image in bundle.findall(nodes.image):
+            path = Path(app.srcdir) / image["uri"].lstrip("/")
+            words = description(path) if path.suffix == ".png" and path.is_file() else ""
+            if words:
+                image["alt"] = words
+            elif not image.get("alt"):
+                LOGGER.warning(
+                    "a cell made a picture without words: return a bayeswind_lib.figures.Plot",
+                    location=image,
+                )
+
+
+# --- labels, numbers and glued values for the notebooks ----------------------------------------
+
+
+def dotted(number: tuple[int, ...] | None) -> str:
+    """(3, 2) as "3.2"; nothing as ""."""
+    return ".".join(map(str, number or ()))
+
+
+def numbers_of(env) -> dict[tuple[str, str], tuple[str, str]]:
+    """(document, anchor) -> (kind, number) of figures, theorems, equations, sections, ..."""
+    found = {}
+    for document, anchors in env.toc_secnumbers.items():
+        for anchor, number in anchors.items():
+            found[document, anchor.lstrip("#")] = ("section", dotted(number))
+    for document, kinds in env.toc_fignumbers.items():
+        for kind, anchors in kinds.items():
+            for anchor, number in anchors.items():
+                found[document, anchor] = (kind, dotted(number))
+    return found
+
+
+def places_of(env) -> dict[str, tuple[str, str, str]]:
+    """Label -> (document, anchor, title) from all domains that the book uses."""
+    standard = env.get_domain("std")
+    found = {name: (*place, "") for name, place in standard.anonlabels.items()}
+    for name, (doc, anchor, title) in standard.labels.items():
+        found[name] = (doc, anchor, str(title))
+    for name, (doc, _) in env.get_domain("math").equations.items():
+        found[name] = (doc, f"equation-{name}", "")
+    for name, entry in getattr(env, "proof_list", {}).items():
+        found[name] = (entry["docname"], name, "")
+    for name, entry in getattr(env, "sphinx_exercise_registry", {}).items():
+        found[name] = (entry["docname"], name, "")
+    for (kind, term), (doc, anchor) in standard.objects.items():
+        if kind == "term":
+            found[f"term:{term}"] = (doc, anchor, term)
+    return found
+
+
+def labels_of(env) -> dict[str, dict[str, str]]:
+    """Everything a notebook has to know about each label of the book."""
+    numbers, labels = numbers_of(env), {}
+    types = {name: e["type"] for name, e in getattr(env, "proof_list", {}).items() if "type" in e}
+    for name, (doc, anchor, title) in places_of(env).items():
+        kind, number = numbers.get((doc, anchor), ("", ""))
+        if not number and anchor and env.titles.get(doc) and title == env.titles[doc].astext():
+            kind, number = numbers.get((doc, ""), ("", ""))
+        labels[name] = {
+            "doc": doc, "anchor": anchor, "title": title, "number": number,
+            "kind": types.get(name, kind),
+        }  # fmt: skip
+    return labels
+
+
+def glued_of(app) -> dict[str, dict[str, str]]:
+    """Document -> name -> the plain text of each value that its cells glued."""
+    folder, found = Path(app.outdir).parent / "jupyter_execute", {}
+    for document in sorted(app.env.found_docs):
+        path = folder / f"{document}.glue.json"
+        if path.is_file() and app.env.nb_metadata.get(document, {}).get("glue"):
+            data = json.loads(path.read_text("utf-8"))
+            texts = {name: value["data"].get("text/plain") for name, value in data.items()}
+            found[document] = {name: text for name, text in texts.items() if text is not None}
+    return found
+
+
+def write_labels(app, problem):
+    """Write _build/labels.json, from which book/build_notebooks.py makes the notebooks."""
+    if problem or app.builder.name != "html":
+        return
+    env = app.env
+    pages = {
+        doc: {"title": title.astext(), "number": dotted(env.toc_secnumbers.get(doc, {}).get(""))}
+        for doc, title in env.titles.items()
+    }
+    content = {"glue": glued_of(app), "labels": labels_of(env), "pages": pages}
+    text = json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False)
+    (Path(app.outdir).parent / "labels.json").write_text(text + "\n", "utf-8")
+
+
+# --- pages -----------------------------------------------------------------------------------
+
+
+def is_thebe(script) -> bool:
+    """Whether a script or style belongs to thebe, which this book does not use."""
+    body = (getattr(script, "attributes", None) or {}).get("body") or ""
+    return "thebe" in str(getattr(script, "filename", script) or "") or "THEBE" in body
+
+
+def tidy_page(app, pagename, templatename, context, doctree):
+    """Drop thebe's files, which declare the same constant twice on every page, and buttons that
+    would open a notebook that does not exist: only chapters have one."""
+    for kind in ("script_files", "css_files"):
+        context[kind] = [item for item in context.get(kind, []) if not is_thebe(item)]
+    if not pagename.startswith("chapters/"):
+        buttons = context.get("header_buttons", [])
+        context["header_buttons"] = [b for b in buttons if b.get("label") != "launch-buttons"]
+    # docutils puts entries into a list without calling them its items: an error for screen readers.
+    body = context.get("body", "")
+    context["body"] = body.replace('role="doc-biblioentry"', 'role="listitem"')
+
+
+def add_explorers(app, pagename, templatename, context, doctree):
+    """Load NAME_explorer.js (and .css) on the pages that hold a `data-explorer="NAME"`."""
+    if doctree is None:
+        return
+    raw = "".join(node.astext() for node in doctree.findall(nodes.raw))
+    static = Path(app.srcdir) / "book/_static"
+    for script in sorted(static.glob("*_explorer*.js")):
+        if f'data-explorer="{script.name.split("_explorer")[0]}"' in raw:
+            app.add_js_file(script.name, loading_method="defer")
+            if script.with_suffix(".css").is_file():
+                app.add_css_file(script.with_suffix(".css").name)
+
+
+def show_minutes(app, doctree):
+    """Put the chapter's measured minutes, where its front matter states them, under the title."""
+    stated = app.env.metadata[app.env.docname].get("bayeswind")
+    minutes = (json.loads(stated) if isinstance(stated, str) else stated or {}).get("minutes")
+    title = next(doctree.findall(nodes.title), None)
+    if not minutes or title is None:
+        return
+    words = " · ".join(f"{name}: {value} min" for name, value in minutes.items())
+    line = nodes.paragraph("", words, classes=["bw-minutes"])
+    title.parent.insert(title.parent.index(title) + 1, line)
+
+
+def drop_thebe_settings(app, doctree, docname):
+    """Drop the block of settings that thebe puts on every page."""
+    for node in list(doctree.findall(nodes.raw)):
+        if "text/x-thebe-config" in node.astext():
+            node.parent.remove(node)
+
+
+def forget_failure(app, problem):
+    """After a build with warnings, make the next one read every page again.
+
+    Sphinx remembers pages that were read with warnings as up to date: the second build of a
+    broken chapter would say nothing and succeed.
+    """
+    if problem or app._warncount:
+        (Path(app.doctreedir) / "environment.pickle").unlink(missing_ok=True)
+
+
+def repository_role(name, rawtext, text, lineno, inliner, options=None, content=None):
+    """{repo}`CONTRIBUTING.md`: a link to a file of the repository, made from the one address."""
+    link = nodes.reference(rawtext, text, refuri=address.file(text), internal=False)
+    return [link], []
+
+
+def colab_role(name, rawtext, text, lineno, inliner, options=None, content=None):
+    """{colab}`chapters/01_bayesian`: a link that opens the chapter's notebook on Colab."""
+    link = nodes.reference(rawtext, "Colab", refuri=address.colab(f"{text}.ipynb"), internal=False)
+    return [link], []
+
+
+def setup(app):
+    """Connect everything above."""
+    app.connect("config-inited", key_the_cache)
+    app.connect("builder-inited", copy_mathjax)
+    app.connect("doctree-read", describe_pictures, priority=400)
+    app.connect("doctree-read", show_minutes)
+    app.connect("html-page-context", tidy_page, priority=900)
+    app.connect("html-page-context", add_explorers, priority=400)
+    app.connect("doctree-resolved", drop_thebe_settings, priority=900)
+    app.connect("build-finished", write_labels)
+    app.connect("build-finished", forget_failure)
+    app.add_role("repo", repository_role)
+    app.add_role("colab", colab_role)
+    app.add_css_file("book.css")
+    app.add_js_file("book.js")
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
