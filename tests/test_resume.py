@@ -26,6 +26,7 @@ from bayeswind_lib.checkpoints import CheckpointError
 from bayeswind_lib.checkpoints.files import read_tensors
 from bayeswind_lib.training import loop
 
+pytestmark = pytest.mark.xdist_group("resume")  # one fork server, one module fixture
 FORK = multiprocessing.get_context("forkserver")
 FORK.set_forkserver_preload(["bayeswind_lib", "torch._dynamo"])  # imported once, for all runs
 PARTIAL = f".{loop.STATE}.part"
