@@ -111,6 +111,7 @@ def test_the_picture_is_a_png_that_carries_its_words(kind):
     assert pixels[:3].min() > 240 and pixels[:, :3].min() > 240  # light ground, nothing cut off
     assert pixels[-3:].min() > 240 and pixels[:, -3:].min() > 240
     assert (pixels < 100).mean() > 0.003  # and something on it
+    assert "height" not in facts["image/png"]  # a phone would stretch it
     assert plot.size[0] <= 620  # shrunk to a phone's 360 pixels, letters keep 9 pixels or more
 
 

@@ -56,8 +56,8 @@ class Plot:
         return round(width * PIXELS), round(height * PIXELS)
 
     def _repr_mimebundle_(self, include=None, exclude=None):
-        width, height = self.size
-        facts = {"alt": self.alt, "width": width, "height": height}
+        # No height: a phone shrinks the picture, and a fixed height would stretch it.
+        facts = {"alt": self.alt, "width": self.size[0]}
         return {"image/png": self.png, "text/plain": repr(self)}, {"image/png": facts}
 
     def to_html(self) -> str:

@@ -188,11 +188,18 @@ def is_thebe(script) -> bool:
     return "thebe" in str(getattr(script, "filename", script) or "") or "THEBE" in body
 
 
+def is_widget_state(script) -> bool:
+    """Whether a script is the saved state of an ipywidget: its kernel-free twin stands on the page."""
+    kind = (getattr(script, "attributes", None) or {}).get("type") or ""
+    return kind.startswith("application/vnd.jupyter.widget")
+
+
 def tidy_page(app, pagename, templatename, context, doctree):
     """Drop thebe's files, which declare the same constant twice on every page, and buttons that
     would open a notebook that does not exist: only chapters have one."""
     for kind in ("script_files", "css_files"):
-        context[kind] = [item for item in context.get(kind, []) if not is_thebe(item)]
+        unwanted = (is_thebe, is_widget_state)
+        context[kind] = [i for i in context.get(kind, []) if not any(test(i) for test in unwanted)]
     if not pagename.startswith("chapters/"):
         buttons = context.get("header_buttons", [])
         context["header_buttons"] = [b for b in buttons if b.get("label") != "launch-buttons"]
