@@ -1,0 +1,129 @@
+"""Deliberately spoilt copies: of shipped networks and records, of a small book, of the notebooks."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import torch
+from _support import ROOT, Finished, run, run_python, single_threaded
+
+import bayeswind_lib as bw
+
+# Python reads this at every start: it notes which weights a kernel opens.
+LISTENER = """
+import os, sys
+
+def listen(event, args):
+    if event == "open" and str(args[0]).endswith(".safetensors"):
+        with open(os.environ["BAYESWIND_OPENED"], "a") as notes:
+            notes.write(os.path.basename(str(args[0])) + "\\n")
+
+sys.addaudithook(listen)
+"""
+
+
+def weights_in(folder: Path) -> Path:
+    """A folder with all shipped networks and records, as links."""
+    folder.mkdir(parents=True)
+    for path in bw.checkpoints.weights_folder().iterdir():
+        if path.suffix in (".json", ".safetensors") and not path.name.startswith("."):
+            (folder / path.name).symlink_to(path)
+    return folder
+
+
+def put_random_twin(folder: Path, name: str, seed: int) -> None:
+    """Replace one network by one that was never trained, under the same name, record and all."""
+    record = bw.checkpoints.read_record(bw.checkpoints.path_of(name, seed))
+    rng = torch.Generator().manual_seed(7)
+    model = bw.models.build(record["architecture"], record["config"], rng)
+    for suffix in (".safetensors", ".json"):
+        bw.checkpoints.path_of(name, seed, folder).with_suffix(suffix).unlink()
+    bw.checkpoints.save(model, record, name, seed, folder)
+
+
+def change_scores(folder: Path, name: str, seed: int, factor: float) -> None:
+    """Multiply the scores in one record, as if they had been typed."""
+    path = bw.checkpoints.path_of(name, seed, folder).with_suffix(".json")
+    record = json.loads(path.read_text())
+    scores = record["scores"]
+    record["scores"] = {
+        key: value * factor if key in ("entropy_mae", "kl", "tv") else value
+        for key, value in scores.items()
+    }
+    path.unlink()
+    path.write_text(json.dumps(record))
+
+
+def listening(folder: Path, weights: Path) -> tuple[dict[str, str], Path]:
+    """An environment whose kernels note which weights they open, and the file with the notes."""
+    (folder / "listener").mkdir(parents=True)
+    (folder / "listener" / "sitecustomize.py").write_text(LISTENER)
+    notes = folder / "opened.txt"
+    variables = {"PYTHONPATH": str(folder / "listener"), "BAYESWIND_OPENED": str(notes)}
+    return single_threaded(BAYESWIND_WEIGHTS=str(weights), **variables), notes
+
+
+def networks_in(notes: Path) -> list[tuple[str, int]]:
+    """The networks whose weights were opened, as (name, seed)."""
+    lines = set(notes.read_text().split()) if notes.is_file() else set()
+    found = [re.fullmatch(r"(.+)-seed(\d+)\.safetensors", line) for line in lines]
+    return sorted((match[1], int(match[2])) for match in found if match)
+
+
+def build_command() -> list[str]:
+    """The words with which the Makefile builds the book, options included."""
+    line = re.search(r"jupyter-book build .*?(?=\\|&&|\n)", (ROOT / "Makefile").read_text())[0]
+    return shlex.split(line)[1:]
+
+
+def small_book(folder: Path, text: str) -> Finished:
+    """Build a book of one page with this book's own settings, extensions and options."""
+    shutil.copytree(ROOT / "book" / "_ext", folder / "book" / "_ext")
+    shutil.copytree(ROOT / "book" / "_static", folder / "book" / "_static")
+    for name in ("_config.yml", "requirements.txt", "book/address.py", "book/references.bib"):
+        shutil.copy(ROOT / name, folder / name)
+    (folder / "bayeswind_lib").mkdir()
+    (folder / "_toc.yml").write_text("format: jb-book\nroot: page\n")
+    (folder / "page.md").write_text(HEADER + text)
+    return run([Path(sys.executable).parent / "jupyter-book", *build_command()], cwd=folder)
+
+
+HEADER = """\
+---
+jupytext:
+  text_representation: {extension: .md, format_name: myst, format_version: 0.13}
+kernelspec: {display_name: Python 3, language: python, name: python3}
+---
+
+# A page
+
+"""
+
+
+def notebooks_copy(folder: Path) -> Path:
+    """A copy of what the notebooks are made from, and of the notebooks."""
+    skip = shutil.ignore_patterns("__pycache__", "_static")
+    for name in ("book", "chapters"):
+        shutil.copytree(ROOT / name, folder / name, ignore=skip)
+    (folder / "bayeswind_lib").mkdir()
+    (folder / "_build").mkdir()
+    files = ("_config.yml", "_toc.yml", "README.md", "CITATION.cff", "_build/labels.json")
+    for name in (*files, "bayeswind_lib/__init__.py"):
+        shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+def check_notebooks(folder: Path) -> Finished:
+    """Compare the notebooks of a copy with what its chapters and numbers would make."""
+    return run_python("book/build_notebooks.py", "--check", cwd=folder)
+
+
+def pytest_alone(*words: str, **environ: str | None) -> Finished:
+    """Run a few tests in a process of their own."""
+    quiet = ("-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts=", "-rA", "-q")
+    return run_python("-m", "pytest", *quiet, *words, env=single_threaded(**environ))

@@ -1,0 +1,295 @@
+"""The checks themselves, checked: each must go red when the thing that it guards is broken."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+from _support import in_ci, notebooks
+from _support_browser import Reader, chromium, served
+from _support_canaries import (
+    build_command,
+    change_scores,
+    check_notebooks,
+    listening,
+    networks_in,
+    notebooks_copy,
+    put_random_twin,
+    pytest_alone,
+    small_book,
+    weights_in,
+)
+from _support_notebooks import branches_on, documented_commands, nbval, papermill
+from _support_site import (
+    broken_links,
+    images_without_words,
+    missing_resources,
+    outside_resources,
+    widget_managers,
+)
+
+import bayeswind_lib as bw
+
+group = pytest.mark.xdist_group
+
+# --- notebooks -----------------------------------------------------------------------------------
+
+
+def write_notebook(path: Path, *sources: str) -> Path:
+    """A small notebook with these code cells."""
+    cells = [nbformat.v4.new_code_cell(source) for source in sources]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+    return path
+
+
+def test_a_broken_notebook_fails_nbval(tmp_path):
+    good = write_notebook(tmp_path / "good.ipynb", "x = 1", "assert x == 1")
+    bad = write_notebook(tmp_path / "bad.ipynb", "x = 1", "assert x == 2")
+    result = nbval([good, bad], tmp_path, workers=1)
+    assert result.finished.code == 1
+    assert (result.passed, result.failed) == ({"good": 2, "bad": 1}, {"bad": 1})
+
+
+def test_a_branch_on_the_preset_is_seen():
+    assert branches_on("if preset == 'smoke':\n    pass", "preset") == [1]
+    assert branches_on("%matplotlib inline\nx = 3 if preset != 'read' else 4", "preset") == [2]
+    assert branches_on("n = bw.training.N_EPISODES[preset]", "preset") == []
+
+
+def test_a_documented_command_is_read_to_its_end(tmp_path):
+    text = "Text with papermill.\n\n```bash\n$ papermill a.ipynb b.ipynb \\\n  -p preset paper # now\n```"
+    (tmp_path / "page.md").write_text(text)
+    (command,) = documented_commands([tmp_path / "page.md"])
+    assert command.words == ("papermill", "a.ipynb", "b.ipynb", "-p", "preset", "paper")
+    assert command.parameters == {"preset": "paper"}
+
+
+# --- an untrained network, or a typed score, under a shipped name --------------------------------
+
+LOADED: dict[str, list[tuple[str, int]]] = {}
+
+
+@pytest.fixture
+def networks_of(tmp_path_factory):
+    """A function: the networks that a chapter loads in `read`, found with the true weights."""
+
+    def find(notebook: Path) -> list[tuple[str, int]]:
+        if notebook.stem not in LOADED:
+            folder = tmp_path_factory.mktemp(notebook.stem)
+            env, notes = listening(folder, weights_in(folder / "weights"))
+            done = papermill(notebook, folder / "run", env=env)
+            assert done.finished.code == 0, done.finished.tail()
+            LOADED[notebook.stem] = networks_in(notes)
+        return LOADED[notebook.stem]
+
+    return find
+
+
+def fails_at_an_assert(notebook: Path, folder: Path, weights: Path) -> None:
+    """The chapter stops, and at a claim of its own rather than at a file that does not load."""
+    env, _ = listening(folder, weights)
+    done = papermill(notebook, folder / "run", env=env)
+    assert done.finished.code != 0, f"{notebook.stem} passes with spoilt weights"
+    assert [error.ename for error in done.errors] == ["AssertionError"], done.finished.tail()
+
+
+@group("canaries")
+def test_an_untrained_network_fails_every_chapter_that_loads_it(notebook, networks_of, tmp_path):
+    """Each network by itself: one good one must not hide a bad one."""
+    for name, seed in networks_of(notebook):
+        folder = tmp_path / f"{name}-{seed}"
+        weights = weights_in(folder / "weights")
+        put_random_twin(weights, name, seed)
+        fails_at_an_assert(notebook, folder, weights)
+
+
+@group("canaries")
+def test_changed_scores_in_the_records_fail_the_chapter(notebook, networks_of, tmp_path):
+    """What a record says is compared with what its network does."""
+    networks = networks_of(notebook)
+    if not networks:
+        pytest.skip("this chapter loads no network")
+    weights = weights_in(tmp_path / "weights")
+    for name, seed in networks:
+        change_scores(weights, name, seed, 2.0)
+    fails_at_an_assert(notebook, tmp_path, weights)
+
+
+@group("canaries")
+def test_every_shipped_network_is_loaded_by_some_chapter(networks_of):
+    """A network that no chapter loads is one that no chapter checks."""
+    loaded = {network for notebook in notebooks() for network in networks_of(notebook)}
+    assert loaded == {(record["name"], record["seed"]) for record in bw.checkpoints.shipped()}
+
+
+# --- numbers and labels in the notebooks ---------------------------------------------------------
+
+
+def test_an_untouched_copy_of_the_notebooks_is_in_step(tmp_path):
+    done = check_notebooks(notebooks_copy(tmp_path))
+    assert done.code == 0, done.tail()
+
+
+def changed(value):
+    """The same number, changed in its first digit."""
+    digit = re.search(r"[1-8]", value)
+    return value[: digit.start()] + str(int(digit[0]) + 1) + value[digit.end() :]
+
+
+def test_a_changed_number_of_the_build_is_caught(notebook, tmp_path):
+    """The text of a notebook holds the numbers that the build glued."""
+    copy = notebooks_copy(tmp_path)
+    path = copy / "_build" / "labels.json"
+    build = json.loads(path.read_text())
+    source = (copy / "chapters" / f"{notebook.stem}.md").read_text()
+    glued = build["glue"][f"chapters/{notebook.stem}"]
+    used = [name for name in glued if re.search(rf"`{re.escape(name)}\b", source)]
+    name = next(n for n in used if re.fullmatch(r"-?\d*\.\d*[1-8]\d*", glued[n]))
+    glued[name] = changed(glued[name])
+    path.write_text(json.dumps(build))
+    done = check_notebooks(copy)
+    assert done.code == 1
+    assert f"chapters/{notebook.stem}.ipynb" in done.output
+
+
+def test_a_changed_label_is_caught(notebook, tmp_path):
+    """The text of a notebook holds the numbers of figures, equations and theorems."""
+    copy = notebooks_copy(tmp_path)
+    path = copy / "_build" / "labels.json"
+    build = json.loads(path.read_text())
+    mine = [e for e in build["labels"].values() if e["doc"] == f"chapters/{notebook.stem}"]
+    for entry in mine:
+        entry["number"] = entry["number"] and entry["number"] + "7"
+    path.write_text(json.dumps(build))
+    done = check_notebooks(copy)
+    assert done.code == 1
+    assert f"chapters/{notebook.stem}.ipynb" in done.output
+
+
+def test_a_notebook_edited_by_hand_is_caught(notebook, tmp_path):
+    copy = notebooks_copy(tmp_path)
+    path = copy / "chapters" / notebook.name
+    path.write_text(path.read_text().replace("assert ", "assert True or ", 1))
+    done = check_notebooks(copy)
+    assert done.code == 1
+    assert f"chapters/{notebook.name}" in done.output
+
+
+# --- the book's build ----------------------------------------------------------------------------
+
+CELL = "```{code-cell} ipython3\n%s\n```\n"
+PICTURE = "import matplotlib.pyplot as plt\nplt.figure(figsize=(1, 1)).add_subplot().plot([1, 2]);"
+SPOILT = {
+    "a label that nobody has": ("{ref}`nowhere`", "nowhere"),
+    "a page that is not there": ("{doc}`nowhere`", "nowhere"),
+    "a citation without an entry": ("{cite}`nobody1900`", "nobody1900"),
+    "a cell that fails": (CELL % "assert 1 == 2", "AssertionError"),
+    "a cell that writes to stderr": (
+        CELL % "import sys\nprint('careful', file=sys.stderr)",
+        "stderr",
+    ),
+    "a picture without words": (CELL % PICTURE, "without words"),
+}
+
+
+def test_the_build_treats_warnings_as_errors():
+    assert {"build", ".", "-W", "-n", "--keep-going"} <= set(build_command())
+
+
+def test_a_sound_page_builds(tmp_path):
+    done = small_book(tmp_path, CELL % "print(1)")
+    assert done.code == 0, done.tail()
+    assert "<h1>A page" in (tmp_path / "_build" / "html" / "page.html").read_text()
+
+
+@pytest.mark.parametrize("fault", SPOILT)
+def test_a_fault_fails_the_build(fault, tmp_path):
+    text, reason = SPOILT[fault]
+    done = small_book(tmp_path, text + "\n")
+    assert done.code != 0, f"{fault}: the book was built all the same"
+    assert reason in done.output
+
+
+# --- the site's checks ---------------------------------------------------------------------------
+
+PAGES = {
+    "broken link": ('<a href="gone.html">x</a>', broken_links),
+    "broken anchor": ('<a href="#gone">x</a>', broken_links),
+    "way out": ('<a href="../secret.txt">x</a>', broken_links),
+    "foreign script": ('<script src="https://cdn.example/x.js"></script>', outside_resources),
+    "foreign image": ('<img alt="x" src="//cdn.example/x.png">', outside_resources),
+    "foreign style": ('<link rel="stylesheet" href="https://x.example/a.css">', outside_resources),
+    "foreign font": ("<style>a{src:url(https://x.example/f.woff)}</style>", outside_resources),
+    "missing picture": ('<img alt="x" src="gone.png">', missing_resources),
+    "image without words": ('<img src="data:,">', images_without_words),
+    "image named after its file": ('<img src="data:," alt="a/b.png">', images_without_words),
+    "widget manager": ('<script src="data:,html-manager"></script>', widget_managers),
+}
+SOUND = '<a href="#here">x</a><a href="index.html#here">x</a><p id="here"><img src="data:," alt="a">'
+
+
+@pytest.mark.parametrize("fault", PAGES)
+def test_a_fault_of_a_page_is_seen(fault, tmp_path):
+    text, check = PAGES[fault]
+    folder = tmp_path / "site"
+    folder.mkdir()
+    (tmp_path / "secret.txt").write_text("")
+    (folder / "index.html").write_text(SOUND)
+    assert check(folder) == []
+    (folder / "spoilt.html").write_text(SOUND + text)
+    assert len(check(folder)) == 1
+
+
+# --- the browser's checks ------------------------------------------------------------------------
+
+TALL = "<!doctype html><html lang=en><title>x</title><main class=bd-article><h1>x</h1>%s</main>"
+FAULTS = {
+    "a request that leaves": ("<img alt=x src=https://x.example/y.png>", "outside"),
+    "a request by script": ("<script>fetch('https://x.example').catch(e => e)</script>", "outside"),
+    "an error on the console": ("<script>console.error('no')</script>", "console"),
+    "a script that crashes": ("<script>throw Error('no')</script>", "crashes"),
+    "a missing file": ("<script src=gone.js></script>", "failed"),
+    "a formula left as TeX": ("<span class=math>\\(x\\)</span>", "maths"),
+    "a line wider than the phone": ("<p style='width: 500px'>x</p>", "overflow"),
+    "a button without a name": ("<button></button>", "axe"),
+    "grey on grey": ("<p style='color: #999; background: #aaa'>Some words</p>", "axe"),
+}
+
+
+@pytest.fixture(scope="module")
+def phone(tmp_path_factory):
+    """A window on a folder of small pages, and the folder."""
+    folder = tmp_path_factory.mktemp("pages")
+    with chromium() as browser, served(folder) as home:
+        yield Reader(browser, home, size="phone"), folder
+
+
+@group("browser canaries")
+@pytest.mark.parametrize("fault", [None, *FAULTS])
+def test_a_fault_in_the_browser_is_seen(fault, phone):
+    window, folder = phone
+    text, attribute = FAULTS.get(fault, ("<p>Nothing wrong here.</p>", ""))
+    (folder / "page.html").write_text(TALL % text)
+    window.open("page.html")
+    window.page.wait_for_load_state("networkidle")
+    found = {name for name, value in vars(window.audit()).items() if value}
+    # What cannot be loaded is told on the console as well.
+    echo = {"console", "failed"} if attribute in ("outside", "failed") else set()
+    assert {attribute} - {""} <= found <= {attribute, *echo}
+
+
+@pytest.mark.parametrize("ci", ["true", ""])
+def test_without_a_browser_ci_fails_and_a_laptop_skips(ci):
+    test = "tests/test_browser.py::test_the_front_door_leads_to_the_book"
+    done = pytest_alone(test, CI=ci, BAYESWIND_CHROMIUM="/nowhere/chromium")
+    assert "no Chromium (/nowhere/chromium)" in done.output
+    assert done.code == (1 if ci else 0), done.tail()
+    assert ("1 error" in done.output) if ci else ("1 skipped" in done.output)
+
+
+def test_what_counts_as_ci():
+    assert in_ci({"CI": "true"}) and in_ci({"CI": "1"})
+    assert not in_ci({"CI": "false"}) and not in_ci({"CI": ""}) and not in_ci({})
