@@ -198,7 +198,7 @@ def _digits(claim: Claim, evidence: Evidence) -> tuple[str, str]:
         unit = high - low
         if _inside(evidence.value, (low - unit / 2, high + unit / 2)):
             return "partly", "off by one in the last printed digit"
-        return "not reproduced", "the formula gives other digits" if claim.kind == "reference" else "the count differs"
+        return "not reproduced", "computed here, it has other digits"
     if evidence.check is not None and not _agrees(evidence):
         return "partly", "the formula gives these digits, sampled episodes do not agree with it"
     return "reproduced", "the same to the printed digits"
