@@ -84,7 +84,7 @@ def lines(
         sentence(f"{label}: {span(curve, unit)}" + _gap(curve, heights[base], x, unit, label, base))
         for label, curve in heights.items()
     )
-    if len(heights) == 1:
+    if len(heights) == 1 and np.isfinite(curve_of(heights)).sum() > 1:
         alt += " " + sentence(
             largest_gap(np.diff(curve_of(heights)), x[1:].tolist(), unit, "between neighbours, at")
         )
@@ -288,7 +288,7 @@ def learning_curves(
         label_ends(axes, drawn, ends)
 
     parts = [f"{with_unit(words, unit)} over {x_words[x]}" + (", logarithmic." if log else ".")]
-    parts += [_run_words(label, where, y, x, unit) for label, (where, y) in runs.items()]
+    parts += [_run_words(label, where, y, x, measure) for label, (where, y) in runs.items()]
     parts += [sentence(f"Dotted line, {label}: {quantity(v, unit)}") for label, v in levels.items()]
     data = {
         "run": np.concatenate([[label] * len(y) for label, (_, y) in runs.items()]),
@@ -307,9 +307,10 @@ def _run(label: str, record: Mapping, x: str, measure: str) -> tuple[np.ndarray,
     return array([row[x] for row in rows]), array([row[measure] for row in rows])
 
 
-def _run_words(label: str, where: np.ndarray, y: np.ndarray, x: str, unit: str) -> str:
-    places = [_count(v, x) for v in where]
-    gap = largest_gap(y, places, unit, "after")
+def _run_words(label: str, where: np.ndarray, y: np.ndarray, x: str, measure: str) -> str:
+    unit, places = measure_name(measure)[1], [_count(v, x) for v in where]
+    truth = "zero loss" if measure == "loss" else "the exact posterior"
+    gap = largest_gap(y, places, unit, f"to {truth} after")
     return sentence(f"{label}: {gap}, {quantity(y[-1], unit)} at the end after {places[-1]}")
 
 

@@ -38,9 +38,9 @@ def attention_map(
     def paint(axes):
         seen = np.ma.masked_where(~np.tri(size, dtype=bool), weights)
         image = axes.imshow(seen, vmin=0, vmax=1, interpolation="nearest")
-        step = max(1, -(-size // 20))
-        axes.set_xticks(range(0, size, step), names[::step], rotation=90, fontsize=9.5)
-        axes.set_yticks(range(0, size, step), names[::step], fontsize=9.5)
+        step, letters = max(1, -(-size // 26)), 10 if size <= 20 else 9
+        axes.set_xticks(range(0, size, step), names[::step], rotation=90, fontsize=letters)
+        axes.set_yticks(range(0, size, step), names[::step], fontsize=letters)
         axes.grid(visible=False)
         axes.set(xlabel="token that is read", ylabel="token that reads", title=title)
         axes.figure.colorbar(image, ax=axes, shrink=0.85, label="attention weight")
