@@ -189,7 +189,7 @@ def is_thebe(script) -> bool:
 
 
 def is_widget_state(script) -> bool:
-    """Whether a script is the saved state of an ipywidget: its kernel-free twin stands on the page."""
+    """Whether a script is the saved state of an ipywidget; the page has its kernel-free twin."""
     kind = (getattr(script, "attributes", None) or {}).get("type") or ""
     return kind.startswith("application/vnd.jupyter.widget")
 

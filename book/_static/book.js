@@ -2,3 +2,16 @@
 if (location.protocol === "file:" && typeof DOCUMENTATION_OPTIONS !== "undefined") {
   DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
 }
+
+// What scrolls sideways on a narrow screen can also be reached and scrolled with the keyboard.
+function reachable() {
+  for (const box of document.querySelectorAll(".bd-article table, .bd-article div.math, .bd-article pre")) {
+    const scrolls = box.scrollWidth > box.clientWidth + 1;
+    if (scrolls && !box.hasAttribute("tabindex")) box.setAttribute("tabindex", "0");
+  }
+}
+window.addEventListener("load", () => {
+  reachable();
+  if (window.MathJax && MathJax.startup) MathJax.startup.promise.then(reachable);
+});
+window.addEventListener("resize", reachable);
