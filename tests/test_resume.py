@@ -45,12 +45,12 @@ def started(optimiser: str, folder: Path, limit: int = _resume_worker.NEVER, slo
     """A training process, and the counter of its disk writes."""
     syncs = FORK.Value("i", 0)
     words = (optimiser, str(folder), syncs, limit, slow)
-    process = FORK.Process(target=_resume_worker.work, args=words)
+    process = FORK.Process(target=_resume_worker.work, args=words, daemon=True)
     process.start()
     return process, syncs
 
 
-def wait_for(condition, process, seconds: float = 60) -> None:
+def wait_for(condition, process, seconds: float = 40) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert process.exitcode is None, f"the run ended by itself with code {process.exitcode}"
