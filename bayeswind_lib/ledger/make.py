@@ -257,9 +257,10 @@ def networks(n_episodes: int) -> dict:
     """Every shipped network on fresh episodes, beside the scores of its untrained twins."""
     found: dict = {}
     twins: dict[str, dict] = {}
-    for record in checkpoints.shipped():
-        name, seed = record["name"], record["seed"]
+    for listed in checkpoints.shipped():
+        name, seed = listed["name"], listed["seed"]
         model = checkpoints.load(name, seed)
+        record = model.record  # of the very file that was loaded
         tunnel = tunnels.build(record["tunnel"], record["tunnel_config"])
         entry = {key: record.get(key) for key in FACTS_OF_A_RUN}
         entry |= {"supervision": record["recipe"]["supervision"], "batch_size": record["recipe"]["batch_size"]}

@@ -30,6 +30,9 @@ div.bw-ledger table.bw-rows { display: table; width: 100%; border-collapse: coll
   border-bottom: 1px solid var(--line); text-align: left; color: var(--ink); background: transparent; }
 .bw-rows thead th { border-bottom: 2px solid var(--line); }
 .bw-rows tbody th { font-weight: 400; width: 44%; }
+div.bw-ledger table.bw-counts { font-size: 0.8em; }
+.bw-counts th, .bw-counts td { padding: 0.4rem 0.3rem; }
+.bw-rows.bw-counts tbody th { width: auto; }
 .bw-rows caption { color: var(--quiet); text-align: left; caption-side: top; }
 .bw-rows tr:target { outline: 3px solid #0072B2; }
 .bw-ledger small { color: var(--quiet); display: block; margin-top: 0.2rem; overflow-wrap: anywhere; }
@@ -113,7 +116,7 @@ class Counts:
         )
         body = "".join(self._row(name, rows) for name, rows in self.groups.items())
         return (
-            f'{STYLE}<div class="bw-ledger"><table class="bw-rows" role="table">'
+            f'{STYLE}<div class="bw-ledger"><table class="bw-rows bw-counts" role="table">'
             f'<thead role="rowgroup"><tr role="row"><th scope="col" role="columnheader">Rows</th>{heads}'
             f'</tr></thead><tbody role="rowgroup">{body}</tbody></table></div>'
         )
@@ -141,7 +144,7 @@ def _html_row(row: dict, anchors: bool) -> str:
     cells = (
         escape(published(row)),
         escape(measured(row)) + _small(_runs(row)),
-        escape(null(row)) + _small(row["null_what"]),
+        escape(_short(row["null"]) if row["draws"] else "none yet") + _small(_null_words(row)),
         _pill(row["status"]) + _small(row["reason"]),
     )
     tds = "".join(
@@ -211,6 +214,15 @@ def null(row: dict) -> str:
     middle, low, high = (_short(row[name]) for name in ("null", "null_low", "null_high"))
     spread = f" ({low} to {high}, {row['draws']} draws)" if low != high else f" ({row['draws']} draws)"
     return middle + spread
+
+
+def _null_words(row: dict) -> str:
+    """Where the null comes from, how often it was drawn, and how far the draws differ."""
+    if not row["draws"]:
+        return ""
+    low, high = _short(row["null_low"]), _short(row["null_high"])
+    spread = f"{low} to {high}, " if low != high else ""
+    return f"{row['null_what']}, {spread}{row['draws']} draws"
 
 
 def _unit(row: dict) -> str:
