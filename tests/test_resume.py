@@ -30,6 +30,15 @@ pytestmark = pytest.mark.xdist_group("resume")  # one fork server, one module fi
 FORK = multiprocessing.get_context("forkserver")
 FORK.set_forkserver_preload(["bayeswind_lib", "torch._dynamo"])  # imported once, for all runs
 PARTIAL = f".{loop.STATE}.part"
+ALIVE: list = []
+
+
+@pytest.fixture(autouse=True)
+def none_is_left_alive():
+    """A failed test must not leave a resting process behind, which would delay the end."""
+    yield
+    while ALIVE:
+        ALIVE.pop().kill()
 
 
 @pytest.fixture(autouse=True)
@@ -47,6 +56,7 @@ def started(optimiser: str, folder: Path, limit: int = _resume_worker.NEVER, slo
     words = (optimiser, str(folder), syncs, limit, slow)
     process = FORK.Process(target=_resume_worker.work, args=words, daemon=True)
     process.start()
+    ALIVE.append(process)
     return process, syncs
 
 
