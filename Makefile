@@ -33,10 +33,14 @@ notebooks: book  ## make chapters/*.ipynb from chapters/*.md, with the numbers o
 browser: install
 	@$(RUN) book/browser.py
 
-test: lint html browser  ## build the book, then run every check
-	@$(CLOCK); $(RUN) book/build_notebooks.py --check; stale=$$?; \
+# All three parts run whatever the others say; the command fails if one of them does.
+test: html browser  ## build the book, then run every check
+	@$(CLOCK); $(MAKE) --no-print-directory lint; lint=$$?; \
+	$(RUN) book/build_notebooks.py --check; stale=$$?; \
 	$(ONE_THREAD) $(RUN) -m pytest tests -n $(WORKERS) --dist loadgroup; tests=$$?; \
-	$(call TOOK,tests); exit $$(( stale || tests ))
+	$(call TOOK,tests); [ $$lint -eq 0 ] || echo "make lint failed"; \
+	[ $$stale -eq 0 ] || echo "the notebooks are out of step"; \
+	[ $$tests -eq 0 ] || echo "tests failed"; [ $$lint$$stale$$tests = 000 ]
 
 serve: install  ## serve the built book on PORT (8000)
 	@$(RUN) -m http.server $(PORT) --bind 127.0.0.1 --directory _build/html
