@@ -23,7 +23,8 @@ def build(name: str, config: dict, rng: torch.Generator | None = None) -> nn.Mod
     """A network of the given architecture and config; freshly initialised if `rng` is given."""
     kind = architecture(name)
     try:
-        model = kind(kind.Config(**config))
+        with torch.random.fork_rng(devices=[]):  # PyTorch's layers draw weights when they are made
+            model = kind(kind.Config(**config))
     except TypeError as problem:
         raise ValueError(f"this config does not fit a {name}: {problem}") from None
     return model.initialise(rng) if rng is not None else model
