@@ -442,6 +442,18 @@ def test_records_reach_the_floors(record):
         assert (record["tunnel_config"]["n_values"], record["tunnel_config"]["n_pairs"]) == (20, 20)
 
 
+@pytest.mark.parametrize("record", shipped(), ids=label)
+def test_the_last_row_of_the_curve_is_what_the_weights_score(record):
+    """Curve, weights and the fixed evaluation episodes belong together, down to the hash."""
+    recipe = bw.training.Recipe.from_dict(record["recipe"])
+    episodes, fingerprint = bw.training.loop.evaluation_episodes(recipe)
+    assert record["evaluation_sha256"] == fingerprint
+    result = bw.scoring.score_episodes(bw.load(record["name"], record["seed"]), episodes)
+    rounding = 1e-3 if record["dtype"] == "float32" else 0.1  # of the stored weights
+    for name in ("entropy_mae", "kl", "tv"):
+        assert getattr(result, name) == pytest.approx(record["curve"][-1][name], rel=rounding), name
+
+
 def z_scores(model, record: dict) -> dict[str, float]:
     """Deviation of 128 fresh episodes from the record, in standard errors of the difference."""
     tunnel = bw.tunnels.build(record["tunnel"], record["tunnel_config"])

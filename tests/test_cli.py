@@ -95,6 +95,20 @@ def test_options_reach_the_recipe(tmp_path, call):
     assert record["recipe"].items() >= wanted.items()
 
 
+def test_retrain_follows_the_record_of_a_shipped_network(trained, tmp_path, call, monkeypatch):
+    """The way back from a shipped network to the run that made it: the same weights again."""
+    monkeypatch.setenv("BAYESWIND_WEIGHTS", str(trained[0]))
+    code, out, _ = call("retrain", "bijection-transformer-smoke", "--folder", tmp_path / "again")
+    assert code == 0, out
+    name = "bijection-transformer-smoke-seed0.safetensors"
+    first, again = (checkpoints.load_file(folder / name) for folder in (trained[0], tmp_path / "again"))
+    for key, tensor in first.state_dict().items():
+        assert torch.equal(tensor, again.state_dict()[key]), key
+    assert again.record["recipe"] == first.record["recipe"]
+    assert again.record["scores"] == first.record["scores"]
+    assert again.record["preset"] == "smoke"
+
+
 def test_score_of_a_file(trained, call):
     path = trained[0] / "bijection-transformer-smoke-seed0.safetensors"
     code, out, err = call("score", path, "--episodes", 50, "--json")
@@ -181,10 +195,11 @@ def test_ledger(call):
 def test_help_is_for_newcomers(call):
     code, out, _ = call("--help")
     assert code == 0
-    for command in ("train", "score", "list", "ledger", "sweep"):
+    for command in ("train", "retrain", "score", "list", "ledger", "sweep"):
         assert re.search(rf"\b{command}\b", out), command
     for command, words in {
         "train": ("TUNNEL", "ARCHITECTURE", "--preset", "--resume", "--device", "--supervision"),
+        "retrain": ("NETWORK", "--resume"),
         "score": ("NETWORK", "--episodes", "--json"),
         "list": ("--json",),
         "ledger": ("--json",),
@@ -217,6 +232,7 @@ WRONG = {
     "precision": ((*TINY, "--precision", "int8"), "precision is 'int8'"),
     "network": (("score", "bijection-abacus"), "no network 'bijection-abacus' with seed 0"),
     "seed": (("score", "bijection-transformer", "--seed", "77"), "with seed 77 is shipped; there are: "),
+    "retrain": (("retrain", "bijection-abacus"), "bijection-abacus-seed0.json: the record"),
     "file": (("score", "nowhere.safetensors"), "nowhere.safetensors: no such checkpoint"),
     "episodes": (("score", "bijection-transformer-classroom", "--episodes", "1"), "at least 2"),
     "no episodes": (("score", "bijection-transformer-classroom", "--episodes", "0"), "at least 1"),
