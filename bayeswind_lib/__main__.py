@@ -147,6 +147,14 @@ def show_ledger(as_json: Json = False) -> None:
     typer.echo(json.dumps(ledger.rows(), indent=1) if as_json else ledger.main_table())
 
 
+@app.command()
+def records() -> None:
+    """Measure again everything stored that is not a training run (some minutes)."""
+    from bayeswind_lib import ledger
+
+    ledger.make_records(report=typer.echo)
+
+
 def final_score(model, tunnel: str, config: dict, n_episodes: int, seed: int) -> scoring.Score:
     """The score on fresh episodes that the command line reports and records hold."""
     rng = torch.Generator().manual_seed(seed)
