@@ -77,7 +77,10 @@ def link_package(package: importlib.metadata.Distribution, target: Path) -> None
         if ".." in file.parts or not source.is_file():
             continue  # commands and data outside the packages' folder
         place.parent.mkdir(parents=True, exist_ok=True)
-        os.link(source, place)
+        try:
+            os.link(source, place)
+        except OSError:  # another file system: a copy does as well
+            shutil.copy(source, place)
 
 
 def _pip(folder: Path, *words: str) -> str:

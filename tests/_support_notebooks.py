@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shlex
 import sys
@@ -56,7 +57,11 @@ class NbvalResult:
 
 
 def nbval(paths: Iterable[Path], folder: Path, workers: int = 2, **environ: str) -> NbvalResult:
-    """Run every cell of the notebooks with nbval; `folder` is where the report is written."""
+    """Run every cell of the notebooks with nbval; `folder` is where the report is written.
+
+    Two workers where this process has the machine to itself, one if it is itself a worker.
+    """
+    workers = 1 if "PYTEST_XDIST_WORKER" in os.environ else workers
     report = Path(folder) / "nbval.xml"
     spread = ("-n", workers, "--dist", "loadscope") if workers > 1 else ("-p", "no:xdist")
     paths = [Path(path).resolve() for path in paths]
@@ -194,10 +199,10 @@ def documented_commands(documents: Iterable[Path]) -> list[DocumentedCommand]:
 
 
 def branches_on(source: str, name: str) -> list[int]:
-    """Lines of a cell where a branch, a loop or a choice depends on a variable."""
+    """Lines of a cell where a branch, a choice or a comparison depends on a variable."""
     tree = ast.parse(MAGIC.sub(r"\1pass", source))
     tests = [n.test for n in ast.walk(tree) if isinstance(n, (ast.If, ast.IfExp, ast.While))]
     tests += [n.subject for n in ast.walk(tree) if isinstance(n, ast.Match)]
-    tests += [n for n in ast.walk(tree) if isinstance(n, (ast.Compare, ast.BoolOp))]
+    tests += [n for n in ast.walk(tree) if isinstance(n, ast.Compare)]
     used = [n for test in tests for n in ast.walk(test) if isinstance(n, ast.Name)]
     return sorted({n.lineno for n in used if n.id == name})

@@ -56,7 +56,8 @@ def test_a_broken_notebook_fails_nbval(tmp_path):
 def test_a_branch_on_the_preset_is_seen():
     assert branches_on("if preset == 'smoke':\n    pass", "preset") == [1]
     assert branches_on("%matplotlib inline\nx = 3 if preset != 'read' else 4", "preset") == [2]
-    assert branches_on("n = bw.training.N_EPISODES[preset]", "preset") == []
+    assert branches_on("while preset:\n    pass", "preset") == [1]
+    assert branches_on("n = steps or bw.training.N_EPISODES[preset]", "preset") == []
 
 
 def test_a_documented_command_is_read_to_its_end(tmp_path):

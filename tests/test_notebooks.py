@@ -37,6 +37,7 @@ def test_there_is_a_notebook_for_every_chapter():
     assert {path.stem for path in all_notebooks()} == chapters
 
 
+@pytest.mark.xdist_group("nbval")
 def test_every_cell_passes_nbval(validated, notebook, report_seconds):
     """No cell fails, none is skipped, none is missing from the report."""
     result, name = validated, notebook.stem
@@ -47,6 +48,7 @@ def test_every_cell_passes_nbval(validated, notebook, report_seconds):
     assert result.seconds[name] < PATIENCE * READ_BUDGET
 
 
+@pytest.mark.xdist_group("nbval")
 def test_nbval_as_a_whole(validated, report_seconds):
     """The run exits with 0 and keeps to its time."""
     report_seconds("nbval, read, all chapters", validated.finished.seconds)
@@ -125,7 +127,7 @@ def test_the_gpu_command_runs_with_few_steps_on_the_cpu(tmp_path, report_seconds
     assert len(places) == 2, "the command names a notebook and where the executed one goes"
     words[places[1]] = str(output)
     extra = ["-p", "steps", "3", "-p", "device", "cpu", "--no-progress-bar"]
-    done = run(["python", "-m", "papermill", *words, *extra], env=with_this_python())
+    done = run(["python", "-m", "papermill", *words, *extra], cwd=ROOT, env=with_this_python())
     report_seconds("papermill, paper, 3 steps on the CPU", done.seconds)
     assert done.code == 0, done.tail()
     ran, stored = Executed(done, read(output)).cells, code_cells(read(command.notebook))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+import torch
 
 from _support import CHAPTERS, ROOT, pages
 from _support_site import (
@@ -17,8 +18,17 @@ from _support_site import (
     widget_managers,
 )
 
+import bayeswind_lib as bw
+
 # "largest gap 0.012 bits at position 7": a size, and where it is.
-LARGEST_GAP = re.compile(r"\blargest\b[^.;]*?\bgap\b[^;]*?\d", re.I)
+LARGEST_GAP = re.compile(
+    r"""\blargest\ gap\ (?:to\ [a-z\ ]+\ )?
+    (?P<size>\d[\d.]*(?:e-?\d+)?|infinite)
+    (?:\ bits|\ nats|\ in\ probability)?(?:\ to\ the\ exact\ posterior)?
+    (?:\ in\ [\w ]+)?
+    (?P<place>(?:\ (?:at|after|where|for|by|between|from|on|in)|:)\ [^.;,)(]+)""",
+    re.I | re.X,
+)
 
 
 def test_the_book_has_its_pages(site):
@@ -86,11 +96,37 @@ def test_the_paths_check_sees_what_it_is_for():
     assert not machine_paths("https://x.org/home/page a/tmp/b ./work/x /content/book 1/2")
 
 
-def entropy_scores(shift: float):
-    """Two scores whose curves differ by `shift` bits at one position."""
-    raise NotImplementedError
+class Smeared:
+    """The oracle, except that one position's answer is mixed with a uniform guess."""
+
+    name = "smeared"
+
+    def __init__(self, tunnel, position: int, share: float):
+        self.tunnel, self.position, self.share = tunnel, position, share
+
+    def predict(self, inputs):
+        p = self.tunnel.posterior(inputs)
+        k = self.position
+        p[:, k] = (1 - self.share) * p[:, k] + self.share / p.shape[-1]
+        return p.log2()
 
 
-@pytest.mark.parametrize("position", [2, 5])
-def test_changing_the_data_changes_the_words(position):
-    pytest.skip("bayeswind_lib.figures")
+@pytest.mark.parametrize("plot", ["entropy_by_position", "gap_by_position"])
+def test_changing_the_data_changes_the_words(plot):
+    """The words name the largest gap and its place; both are recomputed here from the scores."""
+    tunnel, draw = bw.tunnels.Bijection(n_values=8), getattr(bw.figures, plot)
+    said = set()
+    for position, share in ((6, 0.2), (5, 0.2), (5, 0.6)):
+        rng = torch.Generator().manual_seed(0)
+        score = bw.score(Smeared(tunnel, position, share), tunnel, n_episodes=16, rng=rng)
+        curve = {
+            "entropy_by_position": score.entropy - score.oracle_entropy,
+            "gap_by_position": score.per_position["kl"],
+        }[plot]
+        alt = draw({"smeared": score}).alt
+        found = LARGEST_GAP.search(alt)
+        assert found, alt
+        assert float(found["size"]) == pytest.approx(abs(curve).max(), rel=0.05)
+        assert found["place"].endswith(f" {abs(curve).argmax()}"), alt
+        said.add(alt)
+    assert len(said) == 3
