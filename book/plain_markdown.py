@@ -4,8 +4,9 @@ A notebook has no Sphinx behind it: a theorem becomes a quote block with the boo
 cross-reference a link to the published page, a hidden solution a `<details>` block, a glued value
 the number itself. Whatever is not understood is a named problem, never passed through.
 
-Glued numbers stand between two private characters until `settle` removes them, so that `agrees`
-can compare a text letter for letter and its numbers within a tolerance.
+A glued value stands between private characters, as it is printed and as it was computed, until
+`settle` leaves the print alone: so `agrees` can compare a text letter for letter and its numbers
+within a tolerance.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import html
 import re
 from dataclasses import dataclass, field
 
-OPEN, CLOSE = "\ue000", "\ue001"
+OPEN, COMPUTED, CLOSE = "\ue000", "\ue001", "\ue002"
+GLUED = re.compile(f"{OPEN}([^{CLOSE}]*){COMPUTED}([^{CLOSE}]*){CLOSE}")
 FENCE = re.compile(r"^(?P<indent>[ ]*)(?P<mark>`{3,}|:{3,}|~{3,})[ ]*(?P<info>[^`]*)$")
 DIRECTIVE = re.compile(r"\{(?P<name>[\w:+.-]+)\}\s*(?P<argument>.*)$")
 INLINE = re.compile(
@@ -28,7 +30,9 @@ BLOCK_MATH = re.compile(r"^\$\$(?P<body>.*?)\$\$[ ]*(?:\((?P<label>[\w:-]+)\))?[
 TARGET = re.compile(r"^\([\w:.-]+\)=[ ]*\n", re.M)
 COMMENT = re.compile(r"^%.*\n?", re.M)
 LEFT_OVER = re.compile(r"\{[A-Za-z][\w:.+-]*\}`|^[> ]*(?:`{3,}|:{3,}|~{3,})\{|\[\^[\w-]+\]", re.M)
-NUMBER = re.compile(r"[-+−]?\d[\d,]*(?:\.(?P<places>\d+))?(?:[eE](?P<power>[-+]?\d+))?%?")
+NUMBER = re.compile(
+    r"(?P<digits>[-+−]?\d[\d,]*(?:\.(?P<places>\d+))?(?:[eE](?P<power>[-+]?\d+))?)(?P<percent>%?)"
+)
 
 ADMONITIONS = {
     "admonition", "attention", "caution", "error", "hint", "important", "margin", "note",
@@ -347,7 +351,7 @@ def citation(name: str, argument: str, book: Book) -> str:
 
 
 def glued(argument: str, book: Book) -> str:
-    """A glued value as the book's build computed it, between the two marks."""
+    """A glued value as the book prints it and as the build computed it, between the marks."""
     with_format = re.search(r"[^:]:[^:]", argument)
     key, _, form = argument.rpartition(":") if with_format else (argument, "", "")
     document = book.document
@@ -357,7 +361,7 @@ def glued(argument: str, book: Book) -> str:
     text = book.glued.get(document, {}).get(key)
     if text is None:
         return book.problem(f"no glued value {key!r}")
-    return OPEN + formatted(text, form or "s") + CLOSE
+    return OPEN + formatted(text, form or "s") + COMPUTED + text + CLOSE
 
 
 def formatted(text: str, form: str) -> str:
@@ -370,8 +374,8 @@ def formatted(text: str, form: str) -> str:
 
 
 def settle(text: str) -> str:
-    """The text without the marks around glued values."""
-    return text.replace(OPEN, "").replace(CLOSE, "")
+    """The text with glued values as they are printed."""
+    return GLUED.sub(r"\1", text)
 
 
 def left_over(text: str) -> list[str]:
@@ -389,32 +393,44 @@ def left_over(text: str) -> list[str]:
     return [match[0].strip() for match in LEFT_OVER.finditer(bare)]
 
 
-def agrees(made: str, kept: str, relative: float = 0.02, units: float = 2.0) -> str | None:
+def agrees(made: str, kept: str, relative: float = 0.02) -> str | None:
     """None if a kept text says what a newly made one says; otherwise what differs.
 
-    Text is compared letter for letter. A glued number may differ by `units` in its last place or
-    by the fraction `relative`, whichever is more: another processor rounds differently.
+    Text is compared letter for letter. A glued number has to be the newly computed one up to its
+    rounding and the fraction `relative`: another processor computes a little differently.
     """
-    parts = re.split(f"{OPEN}(.*?){CLOSE}", made, flags=re.S)
-    pattern = "".join(
-        re.escape(part) if i % 2 == 0 else r"([^\n]*?)" for i, part in enumerate(parts)
-    )
+    parts = GLUED.split(made)  # text, printed, computed, text, printed, computed, ..., text
+    pattern = r"([^\n]*?)".join(re.escape(text) for text in parts[::3])
     match = re.fullmatch(pattern, kept)
     if match is None:
         return "the text is out of step"
-    for new, old in zip(parts[1::2], match.groups(), strict=True):
-        if not close(new, old, relative, units):
+    for new, computed, old in zip(parts[1::3], parts[2::3], match.groups(), strict=True):
+        if new != old and not close(new, computed, old, relative):
             return f"a number moved beyond the tolerance: {old!r} is kept, {new!r} was computed"
     return None
 
 
-def close(new: str, old: str, relative: float, units: float) -> bool:
-    """Whether two printed values agree; what is not a number has to be equal."""
-    left, right = NUMBER.fullmatch(new.strip()), NUMBER.fullmatch(old.strip())
-    if not left or not right or new.strip()[-1:] != old.strip()[-1:] and "%" in new + old:
-        return new == old
-    place = 10.0 ** (int(left["power"] or 0) - len(left["places"] or ""))
-    a, b = (float(t.strip().rstrip("%").replace(",", "").replace("−", "-")) for t in (new, old))
-    if not left["places"] and not left["power"]:
-        return abs(a - b) <= relative * abs(a)  # a count: no unit of rounding to forgive
-    return abs(a - b) <= max(relative * abs(a), 1.001 * units * place)
+def close(new: str, computed: str, old: str, relative: float) -> bool:
+    """Whether a kept print fits a computed value; words around a number have to be equal."""
+    if NUMBER.split(new)[::5] != NUMBER.split(old)[::5]:
+        return False
+    for left, right in zip(NUMBER.finditer(new), NUMBER.finditer(old), strict=True):
+        value, place = read_number(left), step_of(right)
+        if step_of(left) != place or not (left["places"] or left["power"]):
+            return False  # another format, or a count: nothing to forgive
+        whole = re.fullmatch(r"[-+\d.e]+", computed) and new.strip() == left[0]
+        exact = float(computed) * (100 if left["percent"] else 1) if whole else value
+        rounding = place * (0.5 if whole else 1.0) * 1.001
+        if abs(read_number(right) - exact) > relative * abs(exact) + rounding:
+            return False
+    return True
+
+
+def read_number(match: re.Match) -> float:
+    """The value of a printed number."""
+    return float(match["digits"].replace(",", "").replace("−", "-"))
+
+
+def step_of(match: re.Match) -> float:
+    """One unit in the last printed place."""
+    return 10.0 ** (int(match["power"] or 0) - len(match["places"] or ""))

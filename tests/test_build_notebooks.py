@@ -23,7 +23,7 @@ import bayeswind_book  # noqa: E402
 import build_notebooks  # noqa: E402
 import picture  # noqa: E402
 import plain_markdown  # noqa: E402
-from plain_markdown import CLOSE, OPEN, Book, agrees, left_over, plain, settle  # noqa: E402
+from plain_markdown import CLOSE, COMPUTED, OPEN, Book, agrees, left_over, plain, settle  # noqa: E402
 
 SITE = "https://owner.github.io/name/"
 
@@ -152,15 +152,21 @@ def test_left_over_markup_is_found(rest):
     assert left_over(f"Text.\n\n{rest}\n")
 
 
+def marked(printed: str, computed: str) -> str:
+    return f"{OPEN}{printed}{COMPUTED}{computed}{CLOSE}"
+
+
 @pytest.mark.parametrize(
     ("kept", "agreed"),
     [
         ("KL 0.0123 bits", True),
-        ("KL 0.0124 bits", True),  # one unit in the last place
+        ("KL 0.0124 bits", True),  # rounded differently
         ("KL 0.0125 bits", True),  # within 2 %
+        ("KL 0.0128 bits", False),
         ("KL 0.0140 bits", False),
         ("KL 0.0000 bits", False),
         ("KL -0.0123 bits", False),
+        ("KL 0.012 bits", False),  # printed in another format
         ("KL 0.0123 nats", False),
         ("kl 0.0123 bits", False),
         ("KL about 0.0123 bits", False),
@@ -168,24 +174,34 @@ def test_left_over_markup_is_found(rest):
     ],
 )
 def test_numbers_agree_within_a_tolerance_and_text_exactly(kept, agreed):
-    assert (agrees(f"KL {OPEN}0.0123{CLOSE} bits", kept) is None) is agreed
+    made_text = f"KL {marked('0.0123', '0.0123456')} bits"
+    assert (agrees(made_text, kept) is None) is agreed
 
 
 @pytest.mark.parametrize(
-    ("new", "old", "agreed"),
+    ("printed", "computed", "old", "agreed"),
     [
-        ("2,677,632", "2,677,632", True),
-        ("7", "8", False),  # a count is not rounded
-        ("1.2e-05", "1.3e-05", True),
-        ("1.2e-05", "1.2e-04", False),
-        ("41%", "41", False),
-        ("reproduced", "partly", False),
-        ("inf", "inf", True),
-        ("inf", "3.0", False),
+        ("2,677,632", "2677632", "2,677,632", True),
+        ("7", "7", "8", False),  # a count is not rounded
+        ("0.003", "0.0031", "0.003", True),
+        ("0.004", "0.0035001", "0.003", True),  # on the edge of rounding
+        ("0.004", "0.0041", "0.003", False),  # one unit apart, and a third too small
+        ("1.2e-05", "1.249e-05", "1.3e-05", True),
+        ("1.2e-05", "1.2e-05", "1.2e-04", False),
+        ("41.0%", "0.41", "41.0%", True),
+        ("41.2%", "0.4123", "41.9%", True),
+        ("41.2%", "0.4123", "44.9%", False),
+        ("41%", "0.41", "41", False),
+        ("1.2e-4 bits", "'1.2e-4 bits'", "1.3e-4 bits", True),
+        ("1.2e-4 bits", "'1.2e-4 bits'", "1.9e-4 bits", False),
+        ("1.2e-4 bits", "'1.2e-4 bits'", "1.2e-4 nats", False),
+        ("reproduced", "'reproduced'", "partly", False),
+        ("inf", "inf", "inf", True),
+        ("inf", "inf", "3.0", False),
     ],
 )
-def test_values_of_many_kinds(new, old, agreed):
-    assert (agrees(f"{OPEN}{new}{CLOSE}", old) is None) is agreed
+def test_values_of_many_kinds(printed, computed, old, agreed):
+    assert (agrees(marked(printed, computed), old) is None) is agreed
 
 
 CHAPTER = f"""\

@@ -200,9 +200,13 @@ def tidy_page(app, pagename, templatename, context, doctree):
     for kind in ("script_files", "css_files"):
         unwanted = (is_thebe, is_widget_state)
         context[kind] = [i for i in context.get(kind, []) if not any(test(i) for test in unwanted)]
+    buttons = context.get("header_buttons", [])
     if not pagename.startswith("chapters/"):
-        buttons = context.get("header_buttons", [])
         context["header_buttons"] = [b for b in buttons if b.get("label") != "launch-buttons"]
+    for group in buttons:
+        for button in group.get("buttons", []) if group.get("label") == "launch-buttons" else []:
+            # In a first build the notebook is not made yet, and the theme names its source.
+            button["url"] = button["url"].replace(f"{pagename}.md", f"{pagename}.ipynb")
     # docutils puts entries into a list without calling them its items: an error for screen readers.
     body = context.get("body", "")
     context["body"] = body.replace('role="doc-biblioentry"', 'role="listitem"')
