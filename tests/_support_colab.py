@@ -1,6 +1,6 @@
 """A stand-in for Colab: an environment with what Colab preinstalls, and the repository behind git.
 
-The clean environment is built once for each list of versions (`.venv-colab/`, kept out of git) and
+The clean environment is built once for each list of versions (`_build/.colab/`) and
 never written to again: each rehearsal gets a thin layer above it, into which the notebook's own
 install line puts what it puts.
 """
@@ -26,7 +26,7 @@ from packaging.utils import canonicalize_name
 from _support import ROOT, Finished, run, single_threaded
 
 PREINSTALLED = ROOT / "tests" / "colab_preinstalled.txt"
-CACHE = ROOT / ".venv-colab"
+CACHE = ROOT / "_build" / ".colab"
 INSTALL = re.compile(
     r'%pip install (?P<options>.*?)"(?P<name>[\w.-]+) @ git\+(?P<url>https://[^@"]+)@(?P<tag>[^"]+)"'
 )
