@@ -37,7 +37,7 @@ div.bw-ledger table.bw-counts { font-size: 0.8em; }
 .bw-rows tr:target { outline: 3px solid #0072B2; }
 .bw-ledger small { color: var(--quiet); display: block; margin-top: 0.2rem; overflow-wrap: anywhere; }
 .bw-ledger a { color: inherit; text-decoration: underline; }
-.bw-status { display: inline-block; padding: 0.05rem 0.5rem; border-radius: 1rem; white-space: nowrap; }
+span.bw-status { display: inline-block; padding: 0.05rem 0.5rem; border-radius: 1rem; white-space: nowrap; }
 .bw-status-reproduced { background: #d6f0e2; color: #0b4a2c; }
 .bw-status-partly { background: #fdeec2; color: #5a4300; }
 .bw-status-not-reproduced { background: #fbd9d3; color: #7a1c0b; }
