@@ -29,13 +29,14 @@ div.bw-ledger table.bw-rows { display: table; width: 100%; border-collapse: coll
 .bw-rows th, .bw-rows td { padding: 0.5rem 0.6rem; vertical-align: top;
   border-bottom: 1px solid var(--line); text-align: left; color: var(--ink); background: transparent; }
 .bw-rows thead th { border-bottom: 2px solid var(--line); }
-.bw-rows tbody th { font-weight: 400; width: 44%; }
+.bw-rows tbody th { font-weight: 400; width: 36%; }
 div.bw-ledger table.bw-counts { font-size: 0.8em; }
 .bw-counts th, .bw-counts td { padding: 0.4rem 0.3rem; }
 .bw-rows.bw-counts tbody th { width: auto; }
 .bw-rows caption { color: var(--quiet); text-align: left; caption-side: top; }
 .bw-rows tr:target { outline: 3px solid #0072B2; }
-.bw-ledger small { color: var(--quiet); display: block; margin-top: 0.2rem; overflow-wrap: anywhere; }
+.bw-ledger small { color: var(--quiet); display: block; margin-top: 0.2rem; overflow-wrap: break-word; }
+.bw-rows th small { overflow-wrap: anywhere; }
 .bw-ledger a { color: inherit; text-decoration: underline; }
 span.bw-status { display: inline-block; padding: 0.05rem 0.5rem; border-radius: 1rem; white-space: nowrap; }
 .bw-status-reproduced { background: #d6f0e2; color: #0b4a2c; }
