@@ -15,7 +15,7 @@ import torch
 
 import bayeswind_lib as bw
 
-NETWORK = "bijection-transformer-posterior"
+NETWORK = "bijection-transformer"
 FILE = Path(__file__).resolve().parent / "_static" / "picture.svg"
 N_EPISODES = 512
 
