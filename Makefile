@@ -37,7 +37,7 @@ browser: install
 test: html browser  ## build the book, then run every check
 	@$(CLOCK); $(MAKE) --no-print-directory lint; lint=$$?; \
 	$(RUN) book/build_notebooks.py --check; stale=$$?; \
-	$(ONE_THREAD) $(RUN) -m pytest tests -n $(WORKERS) --dist loadgroup; tests=$$?; \
+	$(ONE_THREAD) $(RUN) -m pytest tests -n $(WORKERS) --dist loadfile; tests=$$?; \
 	$(call TOOK,tests); [ $$lint -eq 0 ] || echo "make lint failed"; \
 	[ $$stale -eq 0 ] || echo "the notebooks are out of step"; \
 	[ $$tests -eq 0 ] || echo "tests failed"; [ $$lint$$stale$$tests = 000 ]

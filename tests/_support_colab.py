@@ -62,11 +62,13 @@ def clean_environment() -> Path:
     key = hashlib.sha256("\n".join([sys.version, *versions]).encode()).hexdigest()[:12]
     folder, growing = CACHE / key, CACHE / f"{key}.{os.getpid()}"
     if not folder.is_dir():
-        shutil.rmtree(CACHE, ignore_errors=True)
         venv.create(growing, with_pip=False)
         for package in packages.values():
             link_package(package, packages_of(growing))
-        growing.rename(folder)
+        try:
+            growing.rename(folder)
+        except OSError:  # another process was faster
+            shutil.rmtree(growing)
     return folder
 
 

@@ -14,7 +14,6 @@ from _support_explorer import CONTROLS, FOCUS, MOUNT, pages_with_explorer, play,
 
 import bayeswind_lib as bw
 
-pytestmark = pytest.mark.xdist_group("browser")
 SENDS_ON = re.compile(r'<meta http-equiv="refresh"', re.I)
 VIEWS = [(scheme, size) for scheme in SCHEMES for size in SIZES]
 

@@ -33,7 +33,6 @@ from _support_site import (
 
 import bayeswind_lib as bw
 
-group = pytest.mark.xdist_group
 
 # --- notebooks -----------------------------------------------------------------------------------
 
@@ -97,7 +96,6 @@ def fails_at_an_assert(notebook: Path, folder: Path, weights: Path) -> None:
     assert [error.ename for error in done.errors] == ["AssertionError"], done.finished.tail()
 
 
-@group("canaries")
 def test_an_untrained_network_fails_every_chapter_that_loads_it(notebook, networks_of, tmp_path):
     """Each network by itself: one good one must not hide a bad one."""
     for name, seed in networks_of(notebook):
@@ -107,7 +105,6 @@ def test_an_untrained_network_fails_every_chapter_that_loads_it(notebook, networ
         fails_at_an_assert(notebook, folder, weights)
 
 
-@group("canaries")
 def test_changed_scores_in_the_records_fail_the_chapter(notebook, networks_of, tmp_path):
     """What a record says is compared with what its network does."""
     networks = networks_of(notebook)
@@ -119,7 +116,6 @@ def test_changed_scores_in_the_records_fail_the_chapter(notebook, networks_of, t
     fails_at_an_assert(notebook, tmp_path, weights)
 
 
-@group("canaries")
 def test_every_shipped_network_is_loaded_by_some_chapter(networks_of):
     """A network that no chapter loads is one that no chapter checks."""
     loaded = {network for notebook in notebooks() for network in networks_of(notebook)}
@@ -268,7 +264,6 @@ def phone(tmp_path_factory):
         yield Reader(browser, home, size="phone"), folder
 
 
-@group("browser canaries")
 @pytest.mark.parametrize("fault", [None, *FAULTS])
 def test_a_fault_in_the_browser_is_seen(fault, phone):
     window, folder = phone

@@ -26,7 +26,6 @@ from _support_colab import (
 from _support_notebooks import code_cells, papermill, read, tagged
 from _support_site import page
 
-pytestmark = pytest.mark.xdist_group("colab")
 REHEARSAL_BUDGET = 45.0  # seconds a notebook, the installation included
 PATIENCE = 3.0
 

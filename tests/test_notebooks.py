@@ -37,7 +37,6 @@ def test_there_is_a_notebook_for_every_chapter():
     assert {path.stem for path in all_notebooks()} == chapters
 
 
-@pytest.mark.xdist_group("nbval")
 def test_every_cell_passes_nbval(validated, notebook, report_seconds):
     """No cell fails, none is skipped, none is missing from the report."""
     result, name = validated, notebook.stem
@@ -48,7 +47,6 @@ def test_every_cell_passes_nbval(validated, notebook, report_seconds):
     assert result.seconds[name] < PATIENCE * READ_BUDGET
 
 
-@pytest.mark.xdist_group("nbval")
 def test_nbval_as_a_whole(validated, report_seconds):
     """The run exits with 0 and keeps to its time."""
     report_seconds("nbval, read, all chapters", validated.finished.seconds)

@@ -25,7 +25,7 @@ LARGEST_GAP = re.compile(
     r"""\blargest\ gap\ (?:to\ [a-z\ ]+\ )?
     (?P<size>\d[\d.]*(?:e-?\d+)?|infinite)
     (?:\ bits|\ nats|\ in\ probability)?(?:\ to\ the\ exact\ posterior)?
-    (?:\ in\ [\w ]+)?
+    (?:\ in\ [\w ]+|\ to\ [\w ]+?)?
     (?P<place>(?:\ (?:at|after|where|for|by|between|from|on|in)|:)\ [^.;,)(]+)""",
     re.I | re.X,
 )
