@@ -226,6 +226,19 @@ def test_the_twin_agrees_with_the_library(explorer):
         compare(shown, size, explorer.page)
 
 
+def test_a_wrong_twin_is_caught(reader, site):
+    """The comparison above goes red if the script's arithmetic is off."""
+    script = (site / "_static" / "bijection_explorer.js").read_text("utf-8")
+    assert script.count("1 / free;") == 1
+    wrong = script.replace("1 / free;", "1 / (free + 1);")
+    reader.context.route("**/bijection_explorer.js*", lambda route: route.fulfill(
+        body=wrong, content_type="text/javascript"))  # fmt: skip
+    reader.open(pages_with_explorer(site)[0])
+    shown = play(reader.page, size=5, replacement=False, asks=[0])
+    with pytest.raises(AssertionError):
+        compare(shown, 5, reader.page)
+
+
 def compare(shown, size: int, page) -> None:
     """Every number of the explorer against the library."""
     keys, values = torch.tensor([shown.keys]), torch.tensor([[*shown.values, 0]])
