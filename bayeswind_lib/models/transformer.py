@@ -126,7 +126,7 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    """One layer: attention and feed-forward each read a normed copy and add to the residual stream."""
+    """One layer: attention and feed-forward read a normed copy and add to the residual stream."""
 
     def __init__(self, config: TransformerConfig):
         super().__init__()

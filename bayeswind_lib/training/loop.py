@@ -70,7 +70,9 @@ def check_device(name: str) -> torch.device:
     if torch.backends.mps.is_available():
         found.append("mps")
     if str(name) not in found:
-        raise ValueError(f"device {str(name)!r} is not available here: choose one of {', '.join(found)}")
+        raise ValueError(
+            f"device {str(name)!r} is not available here: choose one of {', '.join(found)}"
+        )
     return torch.device(name)
 
 
@@ -261,7 +263,8 @@ def train(
     begun, saved = time.monotonic() - run.seconds, time.monotonic()
     bar = tqdm(
         total=recipe.steps, initial=run.step, disable=not progress, file=sys.stdout,
-        unit="step", mininterval=1.0, dynamic_ncols=True, desc=f"{recipe.tunnel} {recipe.architecture}",
+        unit="step", mininterval=1.0, dynamic_ncols=True,
+        desc=f"{recipe.tunnel} {recipe.architecture}",
     )
     with bar, _signals_caught() as caught, _matmul_precision(recipe.precision):
         if run.step == 0 and not run.curve:
@@ -271,7 +274,9 @@ def train(
             run.seconds = time.monotonic() - begun
             if run.step % recipe.eval_every == 0 or run.step == recipe.steps:
                 row = _evaluate(run, episodes, loss)
-                bar.set_postfix_str(f"entropy error {row['entropy_mae']:.4f}, KL {row['kl']:.5f} bits")
+                bar.set_postfix_str(
+                    f"entropy error {row['entropy_mae']:.4f}, KL {row['kl']:.5f} bits"
+                )
             bar.update()
             if folder is not None:
                 if run.step in recipe.snapshot_steps:
@@ -281,7 +286,9 @@ def train(
                     save_state(run, folder)
                     saved = time.monotonic()
             if caught:
-                where = f"in {folder}; go on with resume=True (--resume)" if folder else "nowhere: no folder was given"
+                where = "nowhere: no folder was given"
+                if folder:
+                    where = f"in {folder}; go on with resume=True (--resume)"
                 raise Interrupted(f"stopped at step {run.step} of {recipe.steps}, saved {where}")
     run.model.eval()
     return run.model, _record(run, fingerprint)

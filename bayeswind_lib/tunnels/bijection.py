@@ -82,9 +82,10 @@ def posterior(keys: torch.Tensor, values: torch.Tensor, n_values: int) -> torch.
     # The pair at which each value, and each key, is first shown (K if never).
     value_shown = _first_position(values, n_values)  # (B, V)
     key_shown = _first_position(keys, n_values)  # (B, V)
-    free = value_shown[:, None, :] >= steps[:, None]  # (B, K, V), True where no earlier pair used it
+    free = value_shown[:, None, :] >= steps[:, None]  # (B, K, V), not used by an earlier pair
     repeated = key_shown.gather(1, keys) < steps  # (B, K), True where the key was asked before
-    n_free = n_values - (~repeated).cumsum(1) + (~repeated).long()  # (B, K), values left before this pair
+    new = (~repeated).long()  # (B, K)
+    n_free = n_values - new.cumsum(1) + new  # (B, K), values left before this pair
     share = (1.0 / n_free.clamp(min=1).double())[:, :, None]  # (B, K, 1)
     result = torch.where(free, share, 0.0)  # (B, K, V), the answer at every new key
     if bool(repeated.any()):
@@ -96,7 +97,7 @@ def posterior(keys: torch.Tensor, values: torch.Tensor, n_values: int) -> torch.
 
 
 def _first_position(sequence: torch.Tensor, n: int) -> torch.Tensor:
-    """For each symbol 0..n-1, the first column of `sequence` (B, K) that holds it, or K: int64 (B, n)."""
+    """The first column of `sequence` (B, K) that holds each symbol 0..n-1, or K: int64 (B, n)."""
     batch, length = sequence.shape
     first = torch.full((batch, n), length, dtype=torch.long, device=sequence.device)
     columns = torch.arange(length, device=sequence.device).expand(batch, length)
