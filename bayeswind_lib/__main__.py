@@ -121,11 +121,12 @@ def sweep(
 @app.command("list")
 def list_networks(as_json: Json = False) -> None:
     """List the networks that ship with the book, with their scores."""
-    keys = ("name", "tunnel", "architecture", "preset", "seed", "parameters", "supervision", "variant")
+    keys = ("name", "tunnel", "architecture", "preset", "seed", "parameters")
     rows = []
     for record in checkpoints.shipped():
         row = {key: record.get(key) for key in keys}
         row["supervision"] = record.get("recipe", {}).get("supervision")
+        row["variant"] = checkpoints.variant_of(record)
         scores = record.get("scores")  # a network can be saved before it is scored
         row["scores"] = scores and {k: scores[k] for k in (*scoring.MEASURES, "n_episodes")}
         rows.append(row)

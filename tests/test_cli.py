@@ -283,3 +283,11 @@ def test_the_real_command_prints_no_traceback(tmp_path):
     assert done.code == 2
     assert "Traceback" not in done.output
     assert len(done.output.strip().splitlines()) == 1
+
+
+def test_the_list_tells_variants_apart(call):
+    rows = json.loads(call("list", "--json")[1])
+    told = {row["name"]: row["variant"] for row in rows}
+    assert told["bijection-transformer"] is None
+    assert told["bijection-transformer-classroom-posterior"] == "posterior"
+    assert len({(r["tunnel"], r["preset"], r["variant"], r["seed"]) for r in rows}) == len(rows)

@@ -130,6 +130,17 @@ def load(name: str, seed: int = 0, device: str | torch.device = "cpu") -> nn.Mod
     return load_file(path, device)
 
 
+def variant_of(record: dict) -> str | None:
+    """What a network's name adds to tunnel, architecture and size; None for the plain one.
+
+    >>> variant_of({"name": "hmm-lstm-classroom-wide", "tunnel": "hmm", "architecture": "lstm"})
+    'wide'
+    """
+    plain = f"{record['tunnel']}-{record['architecture']}"
+    rest = record["name"].removeprefix(plain).removeprefix("-classroom")
+    return rest.removeprefix("-") or None
+
+
 def shipped() -> list[dict]:
     """The records of all shipped networks, sorted by name and seed."""
     records = [read_record(path) for path in weights_folder().glob("*.safetensors")]
@@ -144,5 +155,6 @@ __all__ = [
     "read_record",
     "save",
     "shipped",
+    "variant_of",
     "weights_folder",
 ]
