@@ -1,5 +1,8 @@
 """What every wind tunnel hands out: episodes, and the sizes that a network must know.
 
+Outcomes are of one of two kinds. *Categorical*: one of Y labels, the truth is a row of Y
+probabilities. *Gaussian*: a real number, the truth is a mean and a variance.
+
 Axes: B episodes, K scored positions, T tokens, F features, Y outcomes.
 """
 
@@ -9,6 +12,8 @@ from dataclasses import asdict, dataclass, field
 
 import torch
 
+OUTCOMES = ("categorical", "gaussian")
+
 
 @dataclass(frozen=True)
 class Episodes:
@@ -16,15 +21,18 @@ class Episodes:
 
     Attributes:
         inputs: what a model reads: int64 (B, T) tokens or float32 (B, T, F) features.
-        targets: what happened: int64 (B, K).
-        posterior: the exact predictive distribution: float64 (B, K, Y), rows sum to 1.
+        targets: what happened: int64 (B, K) labels, or float64 (B, K) real numbers.
+        posterior: the exact predictive distribution: float64 (B, K, Y), rows sum to 1; or
+            float64 (B, K, 2), mean and variance.
         latents: what nature drew, by name; every tensor starts with the axis B.
+        outcome: "categorical" or "gaussian".
     """
 
     inputs: torch.Tensor
     targets: torch.Tensor
     posterior: torch.Tensor
     latents: dict[str, torch.Tensor] = field(default_factory=dict)
+    outcome: str = "categorical"
 
     def __len__(self) -> int:
         return self.inputs.shape[0]
@@ -39,7 +47,8 @@ class Episodes:
 
     def _map(self, change) -> Episodes:
         latents = {name: change(tensor) for name, tensor in self.latents.items()}
-        return Episodes(change(self.inputs), change(self.targets), change(self.posterior), latents)
+        truth = change(self.posterior)
+        return Episodes(change(self.inputs), change(self.targets), truth, latents, self.outcome)
 
 
 @dataclass(frozen=True)
@@ -51,9 +60,10 @@ class Interface:
         n_features: width of an input vector (0 if the inputs are tokens).
         n_positions: T, the longest input.
         scored: the K input positions at which a prediction is read out.
-        n_outputs: Y, the number of outcomes.
+        n_outputs: Y, the number of outcomes; 2 for a Gaussian (mean, log variance).
         first_output_token: the token that stands for outcome 0 (outcome y is token
             `first_output_token + y`), or None if outcomes are no tokens.
+        outcome: "categorical" or "gaussian".
     """
 
     n_tokens: int
@@ -62,6 +72,7 @@ class Interface:
     scored: tuple[int, ...]
     n_outputs: int
     first_output_token: int | None
+    outcome: str = "categorical"
 
     def to_dict(self) -> dict:
         """Plain JSON types, for a record."""
