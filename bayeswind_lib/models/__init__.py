@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from bayeswind_lib.models.mamba import Mamba, MambaConfig
 from bayeswind_lib.models.transformer import Transformer, TransformerConfig
 
-ARCHITECTURES = {"transformer": Transformer}
+ARCHITECTURES = {"transformer": Transformer, "mamba": Mamba}
 
 
 def architecture(name: str) -> type[nn.Module]:
@@ -37,6 +38,8 @@ def count_parameters(model: nn.Module) -> int:
 
 __all__ = [
     "ARCHITECTURES",
+    "Mamba",
+    "MambaConfig",
     "Transformer",
     "TransformerConfig",
     "architecture",
