@@ -2,6 +2,7 @@
 
 A predictor is anything with `predict(inputs) -> log2-probabilities`: a network, the oracle, or one
 of the reference predictors in `bayeswind_lib.references`. All go through the same evaluator.
+Where outcomes are real numbers, `predict` gives the mean and the variance of a Gaussian instead.
 
 Axes: B episodes, K scored positions, Y outcomes.
 """
@@ -39,25 +40,34 @@ def kl_bits(prob: torch.Tensor, log2_prob: torch.Tensor) -> torch.Tensor:
     return surprise.sum(-1).clamp(min=0.0)  # rounding can leave -1e-17
 
 
-def measure(log2_prob: torch.Tensor, episodes: Episodes) -> dict[str, torch.Tensor]:
+def measure(prediction: torch.Tensor, episodes: Episodes) -> dict[str, torch.Tensor]:
     """Every measure at every episode and position: float64 (B, K) by name.
 
     `entropy_mae`: |H(prediction) - H(posterior)| in bits, per episode *before* any averaging
     (Paper I, Eq. 8, read as a mean over sequences too); errors of opposite sign do not cancel.
     `kl`: KL(posterior || prediction), bits. `cross_entropy_gap`: log2-loss on what happened
     minus the oracle's, bits; may be negative in one episode. `tv`: half the absolute
-    difference, 0..1. `support_leak`: probability given to outcomes that are impossible.
+    difference, 0..1. `support_leak`: probability given to outcomes that are impossible (none
+    is for a Gaussian).
 
+    Args:
+        prediction: what `predict` gave: log2-probabilities, or means and variances; (B, K, Y).
+        episodes: the truth.
     Raises:
         ValueError: if the shapes differ or the prediction is not a distribution.
     """
-    truth, log2_prob = episodes.posterior, log2_prob.double()
-    if log2_prob.shape != truth.shape:
+    if prediction.shape != episodes.posterior.shape:
         raise ValueError(
-            f"predict returned shape {tuple(log2_prob.shape)}, expected "
-            f"{tuple(truth.shape)} (episodes, positions, outcomes)"
+            f"predict returned shape {tuple(prediction.shape)}, expected "
+            f"{tuple(episodes.posterior.shape)} (episodes, positions, outcomes)"
         )
-    prob = log2_prob.exp2()
+    if episodes.outcome == "gaussian":
+        return _measure_gaussian(prediction.double(), episodes)
+    return _measure_categorical(prediction.double(), episodes)
+
+
+def _measure_categorical(log2_prob: torch.Tensor, episodes: Episodes) -> dict[str, torch.Tensor]:
+    truth, prob = episodes.posterior, log2_prob.exp2()
     if not torch.allclose(prob.sum(-1), torch.ones((), dtype=torch.float64), atol=1e-6):
         raise ValueError(
             "predict returned rows that do not sum to 1: it must return normalised log2-probabilities"
@@ -72,6 +82,90 @@ def measure(log2_prob: torch.Tensor, episodes: Episodes) -> dict[str, torch.Tens
         "tv": (prob - truth).abs().sum(-1) / 2,
         "support_leak": torch.where(truth > 0, 0.0, prob).sum(-1),
     }
+
+
+def _measure_gaussian(moments: torch.Tensor, episodes: Episodes) -> dict[str, torch.Tensor]:
+    truth = episodes.posterior
+    if not bool((moments[..., 1] > 0).all()):
+        raise ValueError("predict returned a variance that is not positive: a Gaussian needs one")
+    gap = gaussian_entropy_bits(moments) - gaussian_entropy_bits(truth)
+    loss = gaussian_loss_bits(moments, episodes.targets)
+    return {
+        "entropy_mae": gap.abs(),
+        "kl": gaussian_kl_bits(truth, moments),
+        "cross_entropy_gap": loss - gaussian_loss_bits(truth, episodes.targets),
+        "tv": gaussian_total_variation(truth, moments),
+        "support_leak": torch.zeros_like(gap),
+    }
+
+
+def gaussian_entropy_bits(moments: torch.Tensor) -> torch.Tensor:
+    """Differential entropy of Gaussians, in bits; may be negative, so compare differences only.
+
+    Args:
+        moments: float (..., 2), mean and variance.
+    """
+    return 0.5 * (2 * math.pi * math.e * moments[..., 1]).log2()
+
+
+def gaussian_loss_bits(moments: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """-log2 of the Gaussian density of `moments` (..., 2) at `targets` (...)."""
+    mean, variance = moments.unbind(-1)
+    nats = 0.5 * (2 * math.pi * variance).log() + (targets - mean) ** 2 / (2 * variance)
+    return nats / math.log(2)
+
+
+def gaussian_kl_bits(truth: torch.Tensor, moments: torch.Tensor) -> torch.Tensor:
+    """KL(truth || prediction) of two Gaussians in bits; both (..., 2), mean and variance.
+
+    >>> gaussian_kl_bits(torch.tensor([0.0, 1.0]), torch.tensor([0.0, 1.0])).item()
+    0.0
+    """
+    ratio = truth[..., 1] / moments[..., 1]
+    shift = (truth[..., 0] - moments[..., 0]) ** 2 / moments[..., 1]
+    return (0.5 * (ratio + shift - 1 - ratio.log()) / math.log(2)).clamp(min=0.0)
+
+
+def gaussian_total_variation(truth: torch.Tensor, moments: torch.Tensor) -> torch.Tensor:
+    """Total variation distance of two Gaussians, 0..1; both (..., 2), mean and variance.
+
+    The densities cross where a quadratic vanishes, so the distance is a difference of normal
+    distribution functions at its roots. Equal variances have one crossing, half-way.
+    """
+    # In units of the truth: N(0, 1) against N(m, s^2).
+    m = (moments[..., 0] - truth[..., 0]) / truth[..., 1].sqrt()
+    s2 = moments[..., 1] / truth[..., 1]
+    same = (s2 - 1).abs() < 1e-9
+    s2_safe = torch.where(same, torch.full_like(s2, 2.0), s2)
+    # x^2 (1 - 1/s^2) + 2 x m / s^2 - m^2 / s^2 - log s^2 = 0
+    a, b = 1 - 1 / s2_safe, m / s2_safe
+    root = (b * b + a * (m * m / s2_safe + s2_safe.log())).clamp(min=0.0).sqrt()
+    low, high = (-b - root) / a, (-b + root) / a
+    scale = s2_safe.sqrt()
+    normal = torch.special.ndtr
+    between = (normal(high) - normal(low)) - (normal((high - m) / scale) - normal((low - m) / scale))
+    return torch.where(same, 2 * normal(m.abs() / 2) - 1, between.abs())
+
+
+def accuracy(predictor, episodes: Episodes, batch_size: int = 256) -> tuple[float, float]:
+    """How often the most probable outcome happened, and the standard error; 0..1 both.
+
+    Ties count by their share, so that a uniform guess among n outcomes is right 1 time in n.
+
+    Raises:
+        ValueError: if outcomes are real numbers.
+    """
+    if episodes.outcome != "categorical":
+        raise ValueError(f"outcomes are {episodes.outcome}: accuracy needs labels")
+    parts = []
+    for start in range(0, len(episodes), batch_size):
+        some = episodes[start : start + batch_size]
+        log2_prob = predictor.predict(some.inputs)
+        best = log2_prob >= log2_prob.amax(-1, keepdim=True) - 1e-9
+        right = best.gather(-1, some.targets[..., None])[..., 0].double() / best.sum(-1)
+        parts.append(right.mean(1))
+    means = torch.cat(parts).cpu().numpy()
+    return float(means.mean()), _standard_error(means)
 
 
 @dataclass(frozen=True)
@@ -128,7 +222,7 @@ def score_episodes(predictor, episodes: Episodes, batch_size: int = 256) -> Scor
     """Score a predictor on given episodes.
 
     Args:
-        predictor: anything with `predict(inputs) -> (B, K, Y)` log2-probabilities.
+        predictor: anything with `predict(inputs) -> (B, K, Y)`.
         episodes: at least 2 of them, so that there is a standard error.
         batch_size: how many are predicted at once.
     """
@@ -137,9 +231,9 @@ def score_episodes(predictor, episodes: Episodes, batch_size: int = 256) -> Scor
     parts, curves = [], []
     for start in range(0, len(episodes), batch_size):
         some = episodes[start : start + batch_size]
-        log2_prob = predictor.predict(some.inputs)
-        parts.append(measure(log2_prob, some))
-        curves.append(torch.stack([entropy_bits(log2_prob), entropy_bits(some.posterior.log2())]))
+        prediction = predictor.predict(some.inputs)
+        parts.append(measure(prediction, some))
+        curves.append(torch.stack(_entropies(prediction, some)))
     cells = {name: torch.cat([part[name] for part in parts]).cpu().numpy() for name in MEASURES}
     entropy, oracle = torch.cat(curves, dim=1).mean(1).cpu().numpy()
     result: dict = {}
@@ -158,6 +252,13 @@ def score_episodes(predictor, episodes: Episodes, batch_size: int = 256) -> Scor
         entropy=entropy,
         oracle_entropy=oracle,
     )
+
+
+def _entropies(prediction: torch.Tensor, episodes: Episodes) -> list[torch.Tensor]:
+    """Entropy of the prediction and of the truth, bits, float64 (B, K) each."""
+    if episodes.outcome == "gaussian":
+        return [gaussian_entropy_bits(m.double()) for m in (prediction, episodes.posterior)]
+    return [entropy_bits(prediction), entropy_bits(episodes.posterior.log2())]
 
 
 def _standard_error(values: np.ndarray) -> float:

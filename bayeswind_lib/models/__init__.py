@@ -5,10 +5,13 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from bayeswind_lib.models.base import SequenceModel
+from bayeswind_lib.models.lstm import LSTM, LSTMConfig
 from bayeswind_lib.models.mamba import Mamba, MambaConfig
+from bayeswind_lib.models.mlp import MLP, MLPConfig
 from bayeswind_lib.models.transformer import Transformer, TransformerConfig
 
-ARCHITECTURES = {"transformer": Transformer, "mamba": Mamba}
+ARCHITECTURES = {"transformer": Transformer, "lstm": LSTM, "mlp": MLP, "mamba": Mamba}
 
 
 def architecture(name: str) -> type[nn.Module]:
@@ -38,8 +41,13 @@ def count_parameters(model: nn.Module) -> int:
 
 __all__ = [
     "ARCHITECTURES",
+    "LSTM",
+    "MLP",
     "Mamba",
+    "LSTMConfig",
+    "MLPConfig",
     "MambaConfig",
+    "SequenceModel",
     "Transformer",
     "TransformerConfig",
     "architecture",

@@ -7,76 +7,104 @@ Axes: B episodes, T tokens, K scored positions, Y outcomes,
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from bayeswind_lib.models.base import Config, RMSNorm, SequenceModel
 
-@dataclass(frozen=True)
-class TransformerConfig:
-    """All that fixes the shape of a `Transformer`; JSON types only.
+POSITIONS = ("learned", "sinusoidal", "rotary", "none", "random_offset", "random_subset")
+TABLES = ("learned", "random_offset", "random_subset")  # those with a trained vector a position
+ATTENTIONS = ("softmax", "uniform")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerConfig(Config):
+    """All that fixes the shape of a `Transformer`; see `Config` for what the tunnel fixes.
 
     Attributes:
-        n_tokens: size of the input vocabulary.
-        n_positions: T, the longest input.
-        scored: the input positions at which a prediction is read out.
-        n_outputs: Y, the number of outcomes.
-        first_output_token: outcome y is token `first_output_token + y`; the readout is the
-            embedding of those tokens (a tied head).
         n_layers, n_heads, width, hidden: depth, H, D and M.
+        positions: how a token's place enters.
+            "learned": a trained vector a position, `n_positions` of them.
+            "sinusoidal": fixed waves of geometric wavelengths (Vaswani et al., 2017).
+            "rotary": queries and keys are turned by an angle that grows with the place, so
+                that scores depend on distances (Su et al., 2021).
+            "none": nothing; the causal mask alone tells earlier from later.
+            "random_offset": trained vectors; in training the sequence starts at a random one
+                (Kiyono et al., 2021), so that all `n_positions` are trained.
+            "random_subset": trained vectors; in training T of them, in order, drawn at random
+                (Ruoss et al., 2023); afterwards every second one.
+        attention: "softmax", or "uniform": every position averages all it may see, with equal
+            weights that nothing can train. What is left is a causal mean.
+        without_attention: numbers of the layers that have no attention at all.
     """
 
-    n_tokens: int
-    n_positions: int
-    scored: tuple[int, ...]
-    n_outputs: int
-    first_output_token: int
     n_layers: int = 6
     n_heads: int = 6
     width: int = 192
     hidden: int = 768
+    positions: str = "learned"
+    attention: str = "softmax"
+    without_attention: tuple[int, ...] = ()
 
     def __post_init__(self):
-        object.__setattr__(self, "scored", tuple(self.scored))
+        super().__post_init__()
+        object.__setattr__(self, "without_attention", tuple(self.without_attention))
         if self.width % self.n_heads:
             raise ValueError(
                 f"width is {self.width} and n_heads is {self.n_heads}: "
                 "the heads must divide the width evenly"
             )
-        if max(self.scored) >= self.n_positions:
+        for name, allowed in (("positions", POSITIONS), ("attention", ATTENTIONS)):
+            if getattr(self, name) not in allowed:
+                raise ValueError(
+                    f"{name} is {getattr(self, name)!r}: choose one of {', '.join(allowed)}"
+                )
+        if self.positions == "rotary" and self.width // self.n_heads % 2:
             raise ValueError(
-                f"position {max(self.scored)} is to be scored, "
-                f"but n_positions is {self.n_positions}"
+                f"a head has {self.width // self.n_heads} channels: rotary positions turn "
+                "pairs of channels, so their number must be even"
             )
-
-    def to_dict(self) -> dict:
-        """Plain JSON types, for a record."""
-        return asdict(self) | {"scored": list(self.scored)}
+        if any(not 0 <= layer < self.n_layers for layer in self.without_attention):
+            raise ValueError(
+                f"without_attention names layers {self.without_attention}: "
+                f"there are layers 0..{self.n_layers - 1}"
+            )
 
     @property
     def n_parameters(self) -> int:
         """The parameter count by formula: V D + T D + L (4 D^2 + 2 D M + M + 3 D) + D.
 
         With M = 4 D this is V D + T D + L (12 D^2 + 7 D) + D: tied head, no bias in the
-        attention, a bias in the feed-forward layer, one gain per norm.
+        attention, a bias in the feed-forward layer, one gain per norm. Features in place of
+        tokens cost (F + 1) D, an untied head (D + 1) Y; T D is due for trained positions only.
         """
-        D, M = self.width, self.hidden
-        block = 4 * D * D + 2 * D * M + M + 3 * D
-        return self.n_tokens * D + self.n_positions * D + self.n_layers * block + D
+        D, M, off = self.width, self.hidden, len(self.without_attention)
+        maps = 4 if self.attention == "softmax" else 2  # queries and keys are not needed
+        block = 2 * D * M + M + 2 * D
+        count = self.n_layers * block + (self.n_layers - off) * (maps * D * D + D) + D
+        count += self.n_tokens * D if self.n_tokens else (self.n_features + 1) * D
+        count += self.n_positions * D if self.positions in TABLES else 0
+        count += (D + 1) * self.n_outputs if self.first_output_token is None else 0
+        return count
 
 
-class RMSNorm(nn.Module):
-    """Divide by the root mean square over channels, then scale each channel by a learned gain."""
+def sinusoids(length: int, width: int, device: torch.device | None = None) -> torch.Tensor:
+    """Sines and cosines of geometric wavelengths: float32 (T, D), mean square 1 / 2."""
+    place = torch.arange(length, device=device, dtype=torch.float32)[:, None]
+    channel = torch.arange(0, width, 2, device=device, dtype=torch.float32)
+    angle = place * torch.exp(-math.log(10_000.0) * channel / width)  # (T, D / 2)
+    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :width]
 
-    def __init__(self, width: int, eps: float = 1e-5):
-        super().__init__()
-        self.gain = nn.Parameter(torch.ones(width))
-        self.eps = eps
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:  # (B, T, D) -> (B, T, D)
-        return F.rms_norm(x, self.gain.shape, self.gain, self.eps)
+def rotate(x: torch.Tensor) -> torch.Tensor:
+    """Turn each pair of channels by an angle proportional to the place: (B, H, T, C), same shape."""
+    waves = sinusoids(x.shape[-2], x.shape[-1], x.device).to(x.dtype)  # (T, C), sin and cos in turn
+    sin, cos = waves[:, 0::2], waves[:, 1::2]  # (T, C / 2)
+    even, odd = x[..., 0::2], x[..., 1::2]  # (B, H, T, C / 2)
+    return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
 
 
 class Attention(nn.Module):
@@ -89,24 +117,33 @@ class Attention(nn.Module):
     def __init__(self, config: TransformerConfig):
         super().__init__()
         D, self.n_heads = config.width, config.n_heads
-        self.query = nn.Linear(D, D, bias=False)
-        self.key = nn.Linear(D, D, bias=False)
+        self.rotary, self.uniform = config.positions == "rotary", config.attention == "uniform"
+        if not self.uniform:
+            self.query = nn.Linear(D, D, bias=False)
+            self.key = nn.Linear(D, D, bias=False)
         self.value = nn.Linear(D, D, bias=False)
         self.output = nn.Linear(D, D, bias=False)
         self.pattern = nn.Identity()
-        future = torch.ones(config.n_positions, config.n_positions, dtype=torch.bool).triu(1)
-        self.register_buffer("future", future, persistent=False)  # (T, T), True where key is later
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:  # (B, T, D) -> (B, T, D)
         B, T, D = x.shape
+        scores = self.scores(x)  # (B, H, T, T) query by key
+        future = torch.ones(T, T, dtype=torch.bool, device=x.device).triu(1)  # (T, T), later keys
+        scores = scores.masked_fill(future, float("-inf"))  # (B, H, T, T)
+        pattern = self.pattern(scores.softmax(dim=-1))  # (B, H, T, T), rows sum to 1
+        mixed = pattern @ self.heads(self.value(x))  # (B, H, T, C)
+        return self.output(mixed.transpose(1, 2).reshape(B, T, D))  # (B, T, D)
+
+    def scores(self, x: torch.Tensor) -> torch.Tensor:
+        """How well each query fits each key: (B, T, D) -> (B, H, T, T)."""
+        B, T, _ = x.shape
+        if self.uniform:
+            return x.new_zeros(B, self.n_heads, T, T)
         q = self.heads(self.query(x))  # (B, H, T, C)
         k = self.heads(self.key(x))  # (B, H, T, C)
-        v = self.heads(self.value(x))  # (B, H, T, C)
-        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # (B, H, T, T) query by key
-        scores = scores.masked_fill(self.future[:T, :T], float("-inf"))  # (B, H, T, T)
-        pattern = self.pattern(scores.softmax(dim=-1))  # (B, H, T, T), rows sum to 1
-        mixed = pattern @ v  # (B, H, T, C)
-        return self.output(mixed.transpose(1, 2).reshape(B, T, D))  # (B, T, D)
+        if self.rotary:
+            q, k = rotate(q), rotate(k)
+        return q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
 
     def heads(self, x: torch.Tensor) -> torch.Tensor:
         """Split the channels into heads: (B, T, D) -> (B, H, T, C)."""
@@ -128,18 +165,21 @@ class FeedForward(nn.Module):
 class Block(nn.Module):
     """One layer: attention and feed-forward read a normed copy and add to the residual stream."""
 
-    def __init__(self, config: TransformerConfig):
+    def __init__(self, config: TransformerConfig, attends: bool = True):
         super().__init__()
-        self.norm1, self.attention = RMSNorm(config.width), Attention(config)
+        self.attends = attends
+        if attends:
+            self.norm1, self.attention = RMSNorm(config.width), Attention(config)
         self.norm2, self.feed_forward = RMSNorm(config.width), FeedForward(config)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:  # (B, T, D) -> (B, T, D)
-        x = x + self.attention(self.norm1(x))  # (B, T, D)
+        if self.attends:
+            x = x + self.attention(self.norm1(x))  # (B, T, D)
         return x + self.feed_forward(self.norm2(x))  # (B, T, D)
 
 
-class Transformer(nn.Module):
-    """A causal transformer with learned positions and a tied readout of the outcomes.
+class Transformer(SequenceModel):
+    """A causal transformer, by default with learned positions.
 
     The published bijection network is the default size: 6 layers, 6 heads, 192 channels,
     768 hidden units (Paper I, section 3.3).
@@ -149,14 +189,12 @@ class Transformer(nn.Module):
     Config = TransformerConfig
 
     def __init__(self, config: TransformerConfig):
-        super().__init__()
-        self.config = config
-        self.tokens = nn.Embedding(config.n_tokens, config.width)
-        self.positions = nn.Embedding(config.n_positions, config.width)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layers))
+        super().__init__(config)
+        if config.positions in TABLES:
+            self.positions = nn.Embedding(config.n_positions, config.width)
+        off = config.without_attention
+        self.blocks = nn.ModuleList(Block(config, i not in off) for i in range(config.n_layers))
         self.norm = RMSNorm(config.width)
-        scored = torch.tensor(config.scored)
-        self.register_buffer("scored", scored, persistent=False)  # (K,)
 
     def initialise(self, rng: torch.Generator) -> Transformer:
         """Draw all weights from `rng`: N(0, 0.02^2), the maps into the residual stream smaller.
@@ -174,37 +212,60 @@ class Transformer(nn.Module):
                 nn.init.normal_(parameter, std=0.02 / math.sqrt(depth), generator=rng)
         return self
 
-    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        """Logits of the outcomes at every scored position that `inputs` reaches.
+    def place(self, x: torch.Tensor, rng: torch.Generator | None = None) -> torch.Tensor:
+        """Add the position code to the embedded inputs: (B, T, D) -> (B, T, D).
 
-        Args:
-            inputs: int64 (B, T), T at most `n_positions`.
-        Returns:
-            float32 (B, K, Y).
+        Raises:
+            ValueError: if there are more tokens than trained positions.
         """
-        T = inputs.shape[1]
-        if T > self.config.n_positions:
+        T, kind = x.shape[1], self.config.positions
+        if kind in TABLES:
+            return x + self.positions(self.position_numbers(T, rng).to(x.device))
+        if kind == "sinusoidal":  # scaled to the size of freshly drawn embeddings
+            return x + 0.02 * math.sqrt(2) * sinusoids(T, x.shape[2], x.device)
+        return x
+
+    def position_numbers(self, length: int, rng: torch.Generator | None = None) -> torch.Tensor:
+        """Which trained positions an input of `length` tokens takes: int64 (T,)."""
+        kind, most = self.config.positions, self.config.n_positions
+        stride = 2 if kind == "random_subset" and rng is None else 1
+        if (length - 1) * stride >= most:
             raise ValueError(
-                f"inputs have {T} tokens, but this network has only "
-                f"{self.config.n_positions} learned positions: shorten the inputs"
+                f"inputs have {length} tokens, but this network has only {most} "
+                f"{kind.replace('_', ' ')} positions: shorten the inputs"
             )
-        x = self.tokens(inputs) + self.positions.weight[:T]  # (B, T, D)
+        if rng is not None and kind == "random_offset":
+            device = rng.device
+            offset = torch.randint(most - length + 1, (1,), generator=rng, device=device)
+            return torch.arange(length, device=device) + offset
+        if rng is not None and kind == "random_subset":
+            order = torch.randperm(most, generator=rng, device=rng.device)
+            return order[:length].sort().values
+        return torch.arange(length) * stride
+
+    def trunk(self, x: torch.Tensor, rng: torch.Generator | None = None) -> torch.Tensor:
+        """Positions, blocks and the last norm: (B, T, D) -> (B, T, D)."""
+        x = self.place(x, rng)  # (B, T, D)
         for block in self.blocks:
             x = block(x)  # (B, T, D)
-        x = self.norm(x[:, self.scored[self.scored < T]])  # (B, K, D)
-        first = self.config.first_output_token
-        outcomes = self.tokens.weight[first : first + self.config.n_outputs]  # (Y, D)
-        with torch.autocast(x.device.type, enabled=False):  # small, and the loss needs it precise
-            return x.float() @ outcomes.float().T  # (B, K, Y)
+        return self.norm(x)
 
-    @torch.no_grad()
-    def predict(self, inputs: torch.Tensor) -> torch.Tensor:
-        """Log2-probabilities of the outcomes: float64 (B, K, Y), the same call as an oracle's."""
-        return F.log_softmax(self(inputs).double(), dim=-1) / math.log(2)
+    def switch_attention(self, layer: int, on: bool) -> Transformer:
+        """Let a layer attend or not, after training; returns the network itself.
+
+        Raises:
+            ValueError: if there is no such layer, or it was built without attention.
+        """
+        if not 0 <= layer < len(self.blocks):
+            raise ValueError(f"layer is {layer}: there are layers 0..{len(self.blocks) - 1}")
+        if layer in self.config.without_attention:
+            raise ValueError(f"layer {layer} was built without attention: nothing to switch")
+        self.blocks[layer].attends = on
+        return self
 
     @torch.no_grad()
     def attention_patterns(self, inputs: torch.Tensor) -> list[torch.Tensor]:
-        """The attention weights of every layer, read off during one forward pass.
+        """The attention weights of every layer that attends, read off during one forward pass.
 
         Returns:
             one float32 (B, H, T, T) a layer, query by key, rows sum to 1.
@@ -212,7 +273,7 @@ class Transformer(nn.Module):
         seen: list[torch.Tensor] = []
         hooks = [
             block.attention.pattern.register_forward_hook(lambda *call: seen.append(call[-1]))
-            for block in self.blocks
+            for block in self.blocks if block.attends
         ]
         try:
             self(inputs)

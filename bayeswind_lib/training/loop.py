@@ -1,7 +1,7 @@
 """The training loop: one function for every tunnel and architecture, exact in resuming.
 
-Update n reads episodes drawn from a generator seeded with (data_seed, n). Nothing else is
-random, so weights, optimiser state and the step are all that a resumed run needs.
+Update n reads episodes drawn from a generator seeded with (data_seed, n), and so does what a
+network randomises in training. Nothing else is random, so weights, optimiser state and the step are all that a resumed run needs.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ class Run:
     curve: list[dict] = field(default_factory=list)
     interruptions: int = 0
     environment: dict = field(default_factory=dict)
+    pool: tunnels.Episodes | None = None
 
 
 def generator(device: torch.device | str, *seeds: int) -> torch.Generator:
@@ -110,9 +111,13 @@ def start(recipe: Recipe, device: str = "cpu") -> Run:
     model = models.build(recipe.architecture, model_config(recipe), generator("cpu", recipe.seed))
     model.to(where)
     tunnel = tunnels.build(recipe.tunnel, recipe.tunnel_config)
+    pool = None
+    if recipe.pool:
+        pool = tunnel.sample(recipe.pool, generator("cpu", recipe.data_seed)).to(where)
     return Run(
         recipe, tunnel, model, optimisers(model, recipe), where,
         environment=describe_environment(where),  # now: the checkout may change while it trains
+        pool=pool,
     )
 
 
@@ -168,9 +173,12 @@ def loss_bits(logits: torch.Tensor, episodes: tunnels.Episodes, supervision: str
     """Mean cross-entropy over episodes and scored positions, in bits.
 
     `sampled`: of the outcomes that happened. `posterior`: its conditional expectation given
-    the context, the cross-entropy against the exact posterior.
+    the context, the cross-entropy against the exact posterior. For Gaussian outcomes the
+    logits are a mean and a log variance.
     """
-    if supervision == "sampled":
+    if episodes.outcome == "gaussian":
+        loss = _gaussian_loss(logits, episodes, supervision)
+    elif supervision == "sampled":
         loss = F.cross_entropy(logits.flatten(0, -2), episodes.targets.flatten())
     else:
         truth = episodes.posterior.to(logits.dtype)
@@ -178,13 +186,34 @@ def loss_bits(logits: torch.Tensor, episodes: tunnels.Episodes, supervision: str
     return loss / math.log(2)
 
 
+def _gaussian_loss(logits: torch.Tensor, episodes: tunnels.Episodes, supervision: str) -> torch.Tensor:
+    """Nats: log density at what happened, or its expectation under the exact predictive."""
+    mean, log_variance = logits.unbind(-1)
+    if supervision == "sampled":
+        square = (episodes.targets.to(logits.dtype) - mean) ** 2
+    else:
+        truth = episodes.posterior.to(logits.dtype)
+        square = (truth[..., 0] - mean) ** 2 + truth[..., 1]
+    return 0.5 * (math.log(2 * math.pi) + log_variance + square * (-log_variance).exp()).mean()
+
+
+def draw(run: Run) -> tunnels.Episodes:
+    """The episodes of the next update: fresh ones, or some of the run's pool."""
+    recipe = run.recipe
+    rng = generator(run.device, recipe.data_seed, run.step)
+    if run.pool is None:
+        return run.tunnel.sample(recipe.batch_size, rng)
+    rows = torch.randint(recipe.pool, (recipe.batch_size,), generator=rng, device=run.device)
+    return run.pool[rows]
+
+
 def update(run: Run, forward) -> torch.Tensor:
     """One step of training; returns the loss in bits (a tensor, so that a GPU need not wait)."""
     recipe, device = run.recipe, run.device
-    episodes = run.tunnel.sample(recipe.batch_size, generator(device, recipe.data_seed, run.step))
+    episodes = draw(run)
     run.model.train()
     with torch.autocast(device.type, torch.bfloat16, enabled=recipe.precision == "bfloat16"):
-        logits = forward(episodes.inputs)
+        logits = forward(episodes.inputs, generator("cpu", recipe.data_seed, run.step, 1))
     loss = loss_bits(logits, episodes, recipe.supervision)
     loss.backward()
     if recipe.grad_clip:

@@ -16,7 +16,12 @@ CHOICES = {
 
 LEAST = {
     "steps": 1, "batch_size": 1, "eval_every": 1, "eval_episodes": 2, "grad_clip": 0, "n_snapshots": 0,
+    "pool": 0,
 }
+
+# Fields that came later: left out of the tag while they have their default, so that the tag of
+# an older recipe stays what it was.
+LATER = ("pool",)
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,8 @@ class Recipe:
             that depend on (data_seed, n) alone, which is why a resumed run is exact.
         eval_every, eval_episodes, eval_seed: the learning curve's grid and its fixed episodes.
         n_snapshots: how many log-spaced copies of the weights are kept on the way.
+        pool: 0 draws fresh episodes for every update; N draws from a fixed set of N episodes,
+            which depends on data_seed alone.
     Raises:
         ValueError: for a value that no run could use.
     """
@@ -69,6 +76,7 @@ class Recipe:
     eval_episodes: int = 256
     eval_seed: int = 20251227
     n_snapshots: int = 0
+    pool: int = 0
 
     def __post_init__(self):
         object.__setattr__(self, "betas", tuple(self.betas))
@@ -106,7 +114,11 @@ class Recipe:
     @property
     def tag(self) -> str:
         """Eight hexadecimal digits that name this recipe; any change gives another tag."""
-        text = json.dumps(self.to_dict(), sort_keys=True)
+        values = self.to_dict()
+        for entry in fields(self):
+            if entry.name in LATER and values[entry.name] == entry.default:
+                del values[entry.name]
+        text = json.dumps(values, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
     def but(self, **changes) -> Recipe:
