@@ -2,8 +2,10 @@
 
 from bayeswind_lib.tunnels.base import Episodes, Interface
 from bayeswind_lib.tunnels.bijection import Bijection
+from bayeswind_lib.tunnels.recall import Recall
+from bayeswind_lib.tunnels.regression import Regression
 
-TUNNELS = {"bijection": Bijection}
+TUNNELS = {"bijection": Bijection, "regression": Regression, "recall": Recall}
 
 
 def build(name: str, config: dict | None = None):
@@ -13,4 +15,4 @@ def build(name: str, config: dict | None = None):
     return TUNNELS[name](**(config or {}))
 
 
-__all__ = ["TUNNELS", "Bijection", "Episodes", "Interface", "build"]
+__all__ = ["TUNNELS", "Bijection", "Episodes", "Interface", "Recall", "Regression", "build"]
