@@ -212,7 +212,7 @@ class Mixer(nn.Module):
         D, E, N, R = config.width, config.channels, config.n_states, config.dt_rank
         self.sizes = (R, N, N)
         self.in_proj = nn.Linear(D, 2 * E, bias=False)
-        self.conv = nn.Conv1d(E, E, config.conv, groups=E, padding=config.conv - 1)
+        self.conv = nn.Conv1d(E, E, config.conv, groups=E)
         self.x_proj = nn.Linear(E, sum(self.sizes), bias=False)
         self.dt_proj = nn.Linear(R, E)
         self.A_log = nn.Parameter(torch.zeros(E, N))  # no weight decay: 0 is no natural rate
@@ -221,13 +221,24 @@ class Mixer(nn.Module):
         self.out_proj = nn.Linear(E, D, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:  # (B, T, D) -> (B, T, D)
-        T = x.shape[1]
         x, gate = self.in_proj(x).chunk(2, dim=-1)  # (B, T, E) each
-        x = F.silu(self.conv(x.transpose(1, 2))[..., :T].transpose(1, 2))  # (B, T, E)
+        x = F.silu(self.convolve(x))  # (B, T, E)
         dt, B, C = self.x_proj(x).split(self.sizes, dim=-1)  # (B, T, R), (B, T, N), (B, T, N)
         dt = F.softplus(self.dt_proj(dt))  # (B, T, E)
         y = self.scan(x, dt, -torch.exp(self.A_log), B, C) + self.D * x  # (B, T, E)
         return self.out_proj(y * F.silu(gate))
+
+    def convolve(self, x: torch.Tensor) -> torch.Tensor:
+        """Every channel with its own few weights, over a token and those before: (B, T, E), same.
+
+        Done as an image of T x 1 pixels: PyTorch's 2d convolution is four times as fast as its
+        1d one when the channels of a pixel lie side by side in memory, as they do here.
+        """
+        conv = self.conv
+        x = F.pad(x, (0, 0, conv.kernel_size[0] - 1, 0))  # zeros before the first token
+        x = x.unsqueeze(2).permute(0, 3, 1, 2)  # (B, E, conv - 1 + T, 1)
+        x = F.conv2d(x, conv.weight.unsqueeze(-1), conv.bias, groups=conv.groups)  # (B, E, T, 1)
+        return x.squeeze(3).transpose(1, 2)
 
 
 class Block(nn.Module):

@@ -92,8 +92,9 @@ class Muon(torch.optim.Optimizer):
 
 
 def split_parameters(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-    """The matrices inside the network, and all the rest (embeddings, gains, biases)."""
-    embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
-    matrices = [p for p in model.parameters() if p.ndim == 2 and id(p) not in embeddings]
+    """The linear maps inside the network, and all the rest (embeddings, gains, biases, rates)."""
+    tables = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+    tables |= {id(p) for name, p in model.named_parameters() if name.endswith("A_log")}
+    matrices = [p for p in model.parameters() if p.ndim == 2 and id(p) not in tables]
     chosen = {id(p) for p in matrices}
     return matrices, [p for p in model.parameters() if id(p) not in chosen]
