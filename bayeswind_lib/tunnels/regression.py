@@ -36,10 +36,12 @@ def posterior(x: torch.Tensor, y: torch.Tensor, noise: float) -> torch.Tensor:
     Returns:
         float64 (B, K, 2), mean and variance (the noise included).
 
-    >>> posterior(torch.ones(1, 2, 1).double(), torch.tensor([[2.0, 0.0]]).double(), 1.0).tolist()
+    >>> x, y = torch.ones(1, 2, 1).double(), torch.tensor([[2.0, 0.0]]).double()
+    >>> posterior(x, y, noise=1.0).round(decimals=9).tolist()
     [[[0.0, 2.0], [1.0, 1.5]]]
     """
-    covariance = x @ x.mT + noise**2 * torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
+    covariance = x @ x.mT  # (B, K, K)
+    covariance.diagonal(dim1=-2, dim2=-1).add_(noise**2)
     factor = torch.linalg.cholesky(covariance)  # (B, K, K), lower
     z = torch.linalg.solve_triangular(factor, y[..., None], upper=False)  # (B, K, 1)
     mean = (factor.tril(-1) @ z)[..., 0]
