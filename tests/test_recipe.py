@@ -10,7 +10,9 @@ import pytest
 
 from bayeswind_lib import training
 from bayeswind_lib.training import PRESETS, Recipe
-from bayeswind_lib.training.presets import TABLE
+from bayeswind_lib.training.presets import RATES, SUPERVISION, variants
+
+PAIRS = sorted(itertools.product(SUPERVISION, RATES))  # every tunnel with every architecture
 
 BASE = Recipe("bijection", "transformer", 100, {"n_values": 4}, {"n_layers": 1}, warmup_steps=10)
 
@@ -134,7 +136,7 @@ def test_snapshots_are_log_spaced_and_include_the_last_step():
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("pair", sorted(TABLE), ids=" ".join)
+@pytest.mark.parametrize("pair", PAIRS, ids=" ".join)
 def test_every_preset_is_a_recipe_with_a_number_of_scoring_episodes(pair, preset):
     recipe = training.recipe(*pair, preset)
     assert (recipe.tunnel, recipe.architecture) == pair
@@ -143,8 +145,29 @@ def test_every_preset_is_a_recipe_with_a_number_of_scoring_episodes(pair, preset
 
 
 def test_presets_are_ordered_by_work():
-    for pair in TABLE:
+    for pair in PAIRS:
         episodes = [training.recipe(*pair, p).steps * training.recipe(*pair, p).batch_size for p in PRESETS]
         assert episodes == sorted(episodes)
     counts = [training.N_EPISODES[p] for p in PRESETS]
     assert counts == sorted(counts)
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=" ".join)
+def test_every_variant_changes_the_recipe(pair):
+    plain = training.recipe(*pair, "classroom")
+    supervision = plain.supervision
+    for name in variants(*pair):
+        changed = training.recipe(*pair, "classroom", name)
+        assert (changed.tag == plain.tag) == (name == supervision), name
+    joined = training.recipe(*pair, "classroom", "posterior-sampled")
+    assert joined.supervision == "sampled"  # the last one counts
+    with pytest.raises(ValueError, match="'sideways'.*posterior"):
+        training.recipe(*pair, "classroom", "sideways")
+
+
+def test_changes_add_to_the_sizes_of_a_preset():
+    recipe = training.recipe("bijection", "transformer", "smoke", model_config={"n_layers": 1})
+    assert recipe.model_config["n_layers"] == 1
+    assert recipe.model_config["width"] == 16
+    again = training.recipe("bijection", "transformer", "smoke")
+    assert again.model_config["n_layers"] == 2  # the preset itself stays as it was

@@ -1,7 +1,9 @@
-"""Named recipes: the same run at four speeds.
+"""Named recipes: the same run at four speeds, for every tunnel, architecture and variant.
 
 `smoke` touches every line in a second; `read` is what a page of the book can afford;
 `classroom` is a small tunnel from scratch on a laptop; `paper` is the published scale.
+A *variant* is one change to an architecture or to its training that the book compares with the
+plain one: another position code, a deeper stack, another supervision.
 """
 
 from __future__ import annotations
@@ -16,43 +18,160 @@ N_EPISODES = {"smoke": 16, "read": 256, "classroom": 1000, "paper": 2000}
 SMALL = {"n_layers": 3, "n_heads": 4, "width": 64, "hidden": 256}  # 151,360 parameters at V = 10
 PUBLISHED = {"n_layers": 6, "n_heads": 6, "width": 192, "hidden": 768}  # Paper I, section 3.3
 
-BIJECTION = {
+TUNNELS = {
     "smoke": {
-        "tunnel_config": {"n_values": 4}, "steps": 8, "batch_size": 16, "eval_every": 4,
-        "eval_episodes": 16,
-        "model_config": {"n_layers": 2, "n_heads": 2, "width": 16, "hidden": 32},
-    },
-    "read": {
-        "tunnel_config": {"n_values": 10}, "model_config": SMALL, "steps": 120,
-        "learning_rate": 2e-2, "eval_every": 20, "eval_episodes": 128,
+        "bijection": {"n_values": 4},
+        "hmm": {"n_states": 2, "n_symbols": 2, "length": 4},
+        "regression": {"n_dims": 1, "n_pairs": 4},
+        "recall": {"n_pairs": 2, "n_queries": 2, "n_keys": 4, "n_values": 4, "filler": 0},
     },
     "classroom": {
-        "tunnel_config": {"n_values": 10}, "model_config": SMALL, "steps": 3000,
-        "learning_rate": 2e-2, "eval_every": 100,
+        "bijection": {"n_values": 10},
+        "hmm": {"n_states": 3, "n_symbols": 3, "length": 20},
+        "regression": {"n_dims": 2, "n_pairs": 10},
+        "recall": {"n_pairs": 8, "n_queries": 8, "n_keys": 32, "n_values": 32, "filler": 0},
     },
     "paper": {
-        "tunnel_config": {"n_values": 20}, "model_config": PUBLISHED, "steps": 9000,
-        "batch_size": 128, "learning_rate": 2e-2, "warmup_steps": 50, "precision": "bfloat16",
+        "bijection": {"n_values": 20},
+        "hmm": {"n_states": 5, "n_symbols": 5, "length": 20},
+        "regression": {"n_dims": 8, "n_pairs": 20},
+        "recall": {"n_pairs": 64, "n_queries": 3, "n_keys": 256, "n_values": 256, "filler": 32},
+    },
+}
+TUNNELS["read"] = TUNNELS["classroom"]
+
+# The published HMM networks were trained on exact posteriors; everything else on what happened.
+SUPERVISION = {
+    "bijection": "sampled", "hmm": "posterior", "regression": "sampled", "recall": "sampled",
+}
+
+# Sizes with about 150,000 parameters each, and at the published scale.
+SIZES = {
+    "smoke": {
+        "transformer": {"n_layers": 2, "n_heads": 2, "width": 16, "hidden": 32},
+        "mamba": {"n_layers": 1, "width": 8, "n_states": 4},
+        "lstm": {"n_layers": 1, "width": 8},
+        "mlp": {"n_layers": 2, "width": 16, "hidden": 32, "summed": 8},
+    },
+    "classroom": {
+        "transformer": SMALL,
+        "mamba": {"n_layers": 2, "width": 64, "n_states": 8},
+        "lstm": {"n_layers": 1, "width": 136},
+        "mlp": {"n_layers": 4, "width": 64, "hidden": 256},
+    },
+    "paper": {
+        "transformer": PUBLISHED,
+        "mamba": {"n_layers": 6, "width": 192, "n_states": 16},
+        "lstm": {"n_layers": 6, "width": 192},
+        "mlp": {"n_layers": 18, "width": 384, "hidden": 0},
+    },
+}
+SIZES["read"] = SIZES["classroom"]
+
+# Optimiser and rates of each architecture, the best of a grid at the classroom size (chapter 8).
+RATES = {
+    "transformer": {"optimiser": "muon", "learning_rate": 2e-2, "matrix_learning_rate": 2e-2},
+    "mamba": {"optimiser": "adamw", "learning_rate": 4e-3, "warmup_steps": 100},
+    "lstm": {"optimiser": "adamw", "learning_rate": 6e-3, "warmup_steps": 100},
+    "mlp": {"optimiser": "adamw", "learning_rate": 3e-3, "warmup_steps": 100},
+}
+
+# Updates of a classroom run: at most five minutes of one core.
+STEPS = {"transformer": 3000, "mamba": 2000, "lstm": 8000, "mlp": 4000}
+
+SPEED = {
+    "smoke": {"steps": 8, "batch_size": 16, "eval_every": 4, "eval_episodes": 16, "warmup_steps": 0},
+    "read": {"steps": 120, "eval_every": 20, "eval_episodes": 128, "warmup_steps": 0},
+    "classroom": {"eval_every": 100},
+    "paper": {
+        "steps": 9000, "batch_size": 128, "warmup_steps": 50, "precision": "bfloat16",
         "eval_every": 100, "eval_episodes": 512,
     },
 }
 
-TABLE = {("bijection", "transformer"): BIJECTION}
+# What a variant changes: of the network, of the tunnel, and of the recipe itself.
+MODEL_VARIANTS = {
+    "transformer": {
+        "uniform": {"attention": "uniform", "width": 72},
+        "sinusoidal": {"positions": "sinusoidal"},
+        "rotary": {"positions": "rotary"},
+        "none": {"positions": "none"},
+        "offset": {"positions": "random_offset"},
+        "subset": {"positions": "random_subset"},
+    },
+    "lstm": {"deep": {"n_layers": 6, "width": 56}},
+    "mlp": {"sum": {"context": "sum", "n_layers": 3}, "flattened": {"context": "flattened", "n_layers": 3}},
+    "mamba": {},
+}
+TUNNEL_VARIANTS = {
+    "bijection": {"replacement": {"with_replacement": True}},
+    "hmm": {
+        "sticky": {"generator": "raw", "sticky": 50},
+        "fixed": {"header": "none", "fixed": 0},
+        "raw": {"generator": "raw"},
+        "next": {"predicts": "next_symbol"},
+        "tokens": {"header": "tokens"},
+    },
+    "regression": {},
+    "recall": {},
+}
+RECIPE_VARIANTS = {"posterior": {"supervision": "posterior"}, "sampled": {"supervision": "sampled"}}
 
 
-def recipe(tunnel: str, architecture: str, preset: str, **changes) -> Recipe:
+def variants(tunnel: str, architecture: str) -> tuple[str, ...]:
+    """The names of all variants of a pair, which may be joined by "-"."""
+    return (*MODEL_VARIANTS[architecture], *TUNNEL_VARIANTS[tunnel], *RECIPE_VARIANTS)
+
+
+def recipe(
+    tunnel: str, architecture: str, preset: str, variant: str | None = None, **changes
+) -> Recipe:
     """The recipe of a preset, with some fields changed.
 
+    Args:
+        variant: one of `variants(tunnel, architecture)`, or several joined by "-".
+        changes: fields of the recipe; `model_config` and `tunnel_config` add to the preset's.
     Raises:
-        ValueError: for a preset, a pair of tunnel and architecture, or a field that does not exist.
+        ValueError: for a preset, tunnel, architecture, variant or field that does not exist.
 
     >>> recipe("bijection", "transformer", "classroom", seed=1).seed
     1
     """
     if preset not in PRESETS:
         raise ValueError(f"preset is {preset!r}: choose one of {', '.join(PRESETS)}")
-    if (tunnel, architecture) not in TABLE:
-        known = "; ".join(" ".join(pair) for pair in TABLE)
-        raise ValueError(f"there are no presets for {tunnel} {architecture}: there are some for {known}")
-    chosen = TABLE[tunnel, architecture][preset]
+    for kind, name, known in (
+        ("tunnel", tunnel, SUPERVISION), ("architecture", architecture, RATES),
+    ):
+        if name not in known:
+            raise ValueError(f"there are no presets for the {kind} {name!r}: choose one of {', '.join(known)}")
+    chosen = _plain(tunnel, architecture, preset)
+    for part in variant.split("-") if variant else ():
+        _vary(chosen, tunnel, architecture, part)
+    for name in ("model_config", "tunnel_config"):
+        chosen[name] |= changes.pop(name, {})
     return Recipe(tunnel=tunnel, architecture=architecture, **chosen).but(**changes)
+
+
+def _plain(tunnel: str, architecture: str, preset: str) -> dict:
+    """The fields of a preset's recipe without any variant."""
+    return {
+        "tunnel_config": dict(TUNNELS[preset][tunnel]),
+        "model_config": dict(SIZES[preset][architecture]),
+        "supervision": SUPERVISION[tunnel],
+        "steps": STEPS[architecture],
+        **RATES[architecture],
+        **SPEED[preset],
+    }
+
+
+def _vary(chosen: dict, tunnel: str, architecture: str, part: str) -> None:
+    """Apply one variant to the fields of a recipe, in place."""
+    if part in MODEL_VARIANTS[architecture]:
+        chosen["model_config"] |= MODEL_VARIANTS[architecture][part]
+    elif part in TUNNEL_VARIANTS[tunnel]:
+        chosen["tunnel_config"] |= TUNNEL_VARIANTS[tunnel][part]
+    elif part in RECIPE_VARIANTS:
+        chosen |= RECIPE_VARIANTS[part]
+    else:
+        known = ", ".join(variants(tunnel, architecture))
+        raise ValueError(f"{tunnel} {architecture} has no variant {part!r}: choose among {known}")
