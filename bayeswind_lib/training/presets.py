@@ -100,7 +100,10 @@ MODEL_VARIANTS = {
         "subset": {"positions": "random_subset"},
     },
     "lstm": {"deep": {"n_layers": 6, "width": 56}},
-    "mlp": {"sum": {"context": "sum", "n_layers": 3}, "flattened": {"context": "flattened", "n_layers": 3}},
+    "mlp": {
+        "sum": {"context": "sum", "n_layers": 3},
+        "flattened": {"context": "flattened", "n_layers": 3, "summed": 24},
+    },
     "mamba": {},
 }
 TUNNEL_VARIANTS = {
@@ -139,11 +142,11 @@ def recipe(
     """
     if preset not in PRESETS:
         raise ValueError(f"preset is {preset!r}: choose one of {', '.join(PRESETS)}")
-    for kind, name, known in (
-        ("tunnel", tunnel, SUPERVISION), ("architecture", architecture, RATES),
-    ):
-        if name not in known:
-            raise ValueError(f"there are no presets for the {kind} {name!r}: choose one of {', '.join(known)}")
+    if tunnel not in SUPERVISION or architecture not in RATES:
+        raise ValueError(
+            f"there are no presets for {tunnel} {architecture}: tunnels are "
+            f"{', '.join(SUPERVISION)}; architectures are {', '.join(RATES)}"
+        )
     chosen = _plain(tunnel, architecture, preset)
     for part in variant.split("-") if variant else ():
         _vary(chosen, tunnel, architecture, part)
