@@ -21,7 +21,7 @@ from torch.nn import functional as F
 from bayeswind_lib.models.base import Config, RMSNorm, SequenceModel, draw_linear
 
 SCANS = ("auto", "sequential", "parallel")
-NUMBERS_AT_ONCE = 3_000_000  # a CPU scans as many episodes together as fit in its cache
+NUMBERS_AT_ONCE = 500_000  # a CPU scans as many episodes together as fit into its cache
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,8 +143,8 @@ class FusedScan(torch.autograd.Function):
         ctx.scan = scan_parallel if parallel else scan_sequential
         ctx.at_once = x.shape[1] if parallel else max(1, NUMBERS_AT_ONCE // (len(x) * A.numel()))
         y = torch.empty_like(x)
-        for part in torch.arange(x.shape[1]).split(ctx.at_once):
-            few = slice(int(part[0]), int(part[-1]) + 1)
+        for start in range(0, x.shape[1], ctx.at_once):
+            few = slice(start, start + ctx.at_once)
             _, h = decay_and_states(x[:, few], dt[:, few], A, B[:, few], ctx.scan)
             y[:, few] = (C[:, few, None] @ h).squeeze(2)  # (T, B, 1, N) @ (T, B, N, E)
         return y
@@ -155,8 +155,8 @@ class FusedScan(torch.autograd.Function):
         x, dt, A, B, C = ctx.saved_tensors
         dx, ddt, dA = torch.empty_like(x), torch.empty_like(x), torch.zeros_like(A)
         dB, dC, dy = torch.empty_like(B), torch.empty_like(B), dy.contiguous()
-        for part in torch.arange(x.shape[1]).split(ctx.at_once):
-            few = slice(int(part[0]), int(part[-1]) + 1)
+        for start in range(0, x.shape[1], ctx.at_once):
+            few = slice(start, start + ctx.at_once)
             step, taken, out = dt[:, few], dt[:, few] * x[:, few], dy[:, few].unsqueeze(2)
             decay, h = decay_and_states(x[:, few], step, A, B[:, few], ctx.scan)
             g = ctx.scan(decay[1:], out * C[:, few].unsqueeze(3), reverse=True)  # (T, B, N, E)
@@ -194,14 +194,14 @@ class Scan(nn.Module):
     It works in float32 also under autocast: errors of a decay add up over the tokens.
     """
 
-    def __init__(self, scan: str = "auto"):
+    def __init__(self, how: str = "auto"):
         super().__init__()
-        self.scan = scan
+        self.how = how
 
     def forward(self, x, dt, A, B, C):  # axes as in `selective_scan_sequential`
         precise = torch.promote_types(x.dtype, torch.float32)
         with torch.autocast(x.device.type, enabled=False):
-            return selective_scan(*(part.to(precise) for part in (x, dt, A, B, C)), self.scan)
+            return selective_scan(*(part.to(precise) for part in (x, dt, A, B, C)), self.how)
 
 
 class Mixer(nn.Module):
