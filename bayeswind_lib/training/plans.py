@@ -5,10 +5,14 @@ Axes of a grid: tunnel x architecture x variant x seed, or one recipe with one f
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from bayeswind_lib.training.presets import RATES, SUPERVISION, recipe
 from bayeswind_lib.training.recipe import Recipe
+
+SEEDS = (0, 1, 2)
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,159 @@ class Cell:
         return f"{self.name}-seed{self.recipe.seed}-{self.recipe.tag}"
 
 
-PLANS: dict[str, Callable[[], list[Cell]]] = {}
+def cell(
+    tunnel: str, architecture: str, variant: str | None = None, seed: int = 0,
+    preset: str = "classroom", label: str | None = None, **changes,
+) -> Cell:
+    """The cell of a preset; `label` replaces the variant in its name."""
+    parts = [tunnel, architecture, "" if preset == "paper" else preset, label or variant or ""]
+    wanted = recipe(
+        tunnel, architecture, preset, variant, **{"seed": seed, "data_seed": seed} | changes
+    )
+    return Cell("-".join(part for part in parts if part), wanted, preset)
+
+
+# The architectures that are compared, as (architecture, variant).
+RIVALS = (
+    ("transformer", None), ("mamba", None), ("lstm", None), ("lstm", "deep"), ("mlp", None),
+    ("mlp", "sum"), ("mlp", "flattened"), ("transformer", "uniform"),
+)
+
+
+def architectures() -> list[Cell]:
+    """Every architecture in every tunnel at classroom size, all tunnels once before the next seed."""
+    return [
+        cell(tunnel, architecture, variant, seed)
+        for seed, tunnel, (architecture, variant) in itertools.product(SEEDS, SUPERVISION, RIVALS)
+    ]
+
+
+def positions() -> list[Cell]:
+    """The HMM transformer with each position code, for what happens beyond the trained length."""
+    codes = ("sinusoidal", "rotary", "none", "offset", "subset")
+    return [cell("hmm", "transformer", code, seed) for seed in SEEDS for code in codes]
+
+
+def supervision() -> list[Cell]:
+    """The HMM transformer trained on sampled states and on the next symbol; posteriors: the plain one."""
+    kinds = ("sampled", "next-sampled")
+    return [cell("hmm", "transformer", kind, seed) for seed in SEEDS for kind in kinds]
+
+
+def slow() -> list[Cell]:
+    """HMMs that mix slowly, where a short memory is not enough."""
+    rivals = [pair for pair in RIVALS if pair != ("lstm", "deep")]
+    return [
+        cell("hmm", architecture, "-".join(part for part in ("sticky", variant) if part), seed)
+        for seed, (architecture, variant) in itertools.product(SEEDS, rivals)
+    ]
+
+
+def fixed() -> list[Cell]:
+    """One HMM for all episodes and no header: transport without reading."""
+    rivals = (("lstm", None), ("lstm", "deep"), ("mamba", None), ("transformer", None), ("mlp", None))
+    return [
+        cell("hmm", architecture, "-".join(part for part in ("fixed", variant) if part), seed)
+        for seed, (architecture, variant) in itertools.product(SEEDS, rivals)
+    ]
+
+
+def late_attention() -> list[Cell]:
+    """The HMM transformer retrained without attention in its last layers: one, and two of three."""
+    return [
+        cell(
+            "hmm", "transformer", seed=seed, label=f"without{len(off)}",
+            model_config={"without_attention": list(off)},
+        )
+        for seed in SEEDS for off in ((2,), (1, 2))
+    ]
+
+
+def binding() -> list[Cell]:
+    """Bijections whose keys come back, and recall of more and more pairs."""
+    cells = [
+        cell("bijection", architecture, "-".join(part for part in ("replacement", variant) if part), seed)
+        for seed, (architecture, variant) in itertools.product(SEEDS, RIVALS)
+    ]
+    for seed, n_pairs, (architecture, variant) in itertools.product(SEEDS, (2, 4, 16), RIVALS):
+        label = "-".join(part for part in (f"n{n_pairs}", variant) if part)
+        size = {"n_pairs": n_pairs, "n_queries": min(n_pairs, 8)}
+        cells.append(cell("recall", architecture, variant, seed, label=label, tunnel_config=size))
+    return cells
+
+
+def data() -> list[Cell]:
+    """The HMM transformer on a fixed set of N episodes, N = 1,000 to 100,000; fresh: the plain one."""
+    return [
+        cell("hmm", "transformer", seed=seed, label=f"pool{pool}", pool=pool)
+        for seed in SEEDS for pool in (1000, 10_000, 100_000)
+    ]
+
+
+RATE_GRID = (5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2)
+
+
+def rates() -> list[Cell]:
+    """Learning rates of every architecture in every tunnel, one seed."""
+    return [
+        cell(tunnel, architecture, variant, learning_rate=rate)
+        for tunnel, (architecture, variant), rate in itertools.product(SUPERVISION, RIVALS, RATE_GRID)
+        if rate != RATES[architecture]["learning_rate"]
+    ]
+
+
+def doubled() -> list[Cell]:
+    """Twice the budget for every architecture in every tunnel, one seed: would more of it help?"""
+    cells = []
+    for tunnel, (architecture, variant) in itertools.product(SUPERVISION, RIVALS):
+        steps = 2 * recipe(tunnel, architecture, "classroom", variant).steps
+        cells.append(cell(tunnel, architecture, variant, steps=steps))
+    return cells
+
+
+def published() -> list[Cell]:
+    """The published scale: the HMM transformer, and the per-token MLP on the bijection."""
+    return [
+        cell("hmm", "transformer", preset="paper"),
+        cell(
+            "bijection", "mlp", label="published",
+            model_config={"n_layers": 18, "width": 384, "hidden": 0}, steps=500,
+        ),
+    ]
+
+
+ADAMW_RATES = (5e-4, 1e-3, 2e-3, 4e-3, 8e-3)
+MUON_RATES = (5e-3, 1e-2, 2e-2, 4e-2, 8e-2)
+
+
+def optimisers(steps: int = 1500, seeds: tuple[int, ...] = (0,)) -> list[Cell]:
+    """The classroom run with AdamW and with Muon, each at five learning rates."""
+    return list(_optimisers(steps, seeds))
+
+
+def _optimisers(steps: int, seeds: tuple[int, ...]) -> Iterator[Cell]:
+    for seed in seeds:
+        base = {"seed": seed, "steps": steps, "eval_every": steps}
+        for rate in ADAMW_RATES:
+            yield cell("bijection", "transformer", optimiser="adamw", learning_rate=rate, **base)
+        for rate in MUON_RATES:
+            yield cell("bijection", "transformer", matrix_learning_rate=rate, **base)
+
+
+PLANS: dict[str, Callable[[], list[Cell]]] = {
+    "architectures": architectures,
+    "positions": positions,
+    "supervision": supervision,
+    "slow": slow,
+    "fixed": fixed,
+    "late-attention": late_attention,
+    "binding": binding,
+    "data": data,
+    "rates": rates,
+    "doubled": doubled,
+    "published": published,
+    "optimisers": optimisers,
+}
 
 
 def plan(name: str) -> list[Cell]:

@@ -8,6 +8,7 @@ plain one: another position code, a deeper stack, another supervision.
 
 from __future__ import annotations
 
+from bayeswind_lib import tunnels
 from bayeswind_lib.training.recipe import Recipe
 
 PRESETS = ("smoke", "read", "classroom", "paper")
@@ -118,6 +119,8 @@ TUNNEL_VARIANTS = {
     "regression": {},
     "recall": {},
 }
+# HMM transformers get positions for sequences of this length, though they train on shorter ones.
+LONGEST_HMM = 50
 RECIPE_VARIANTS = {"posterior": {"supervision": "posterior"}, "sampled": {"supervision": "sampled"}}
 
 
@@ -152,6 +155,8 @@ def recipe(
         _vary(chosen, tunnel, architecture, part)
     for name in ("model_config", "tunnel_config"):
         chosen[name] |= changes.pop(name, {})
+    if (tunnel, architecture) == ("hmm", "transformer"):
+        chosen["model_config"] = _room(chosen) | chosen["model_config"]
     return Recipe(tunnel=tunnel, architecture=architecture, **chosen).but(**changes)
 
 
@@ -165,6 +170,13 @@ def _plain(tunnel: str, architecture: str, preset: str) -> dict:
         **RATES[architecture],
         **SPEED[preset],
     }
+
+
+def _room(chosen: dict) -> dict:
+    """Position numbers for HMM sequences longer than those trained on; twice as many to draw from."""
+    longest = tunnels.build("hmm", chosen["tunnel_config"] | {"length": LONGEST_HMM})
+    drawn = chosen["model_config"].get("positions", "").startswith("random")
+    return {"n_positions": longest.interface.n_positions * (2 if drawn else 1)}
 
 
 def _vary(chosen: dict, tunnel: str, architecture: str, part: str) -> None:
