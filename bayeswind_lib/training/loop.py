@@ -13,6 +13,7 @@ import math
 import signal
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -267,6 +268,7 @@ def train(
     resume: bool = False,
     progress: bool = True,
     save_every: float = 60.0,
+    stop: Callable[[], bool] | None = None,
 ) -> tuple[nn.Module, dict]:
     """Train a network as the recipe says.
 
@@ -278,11 +280,12 @@ def train(
             holds a state is refused.
         progress: show a progress bar on standard output.
         save_every: seconds between two writes of the state.
+        stop: asked after every update; True stops the run as a signal does.
     Returns:
         the network in eval mode, and its record: recipe, config, curve, seconds, environment.
     Raises:
         ValueError: for an unknown device. CheckpointError: for a state that does not fit.
-        Interrupted: on SIGINT or SIGTERM, after the state was saved.
+        Interrupted: on SIGINT or SIGTERM or when `stop` says so, after the state was saved.
     """
     folder = Path(folder) if folder is not None else None
     run = _start_or_resume(recipe, folder, device, resume)
@@ -307,14 +310,15 @@ def train(
                     f"entropy error {row['entropy_mae']:.4f}, KL {row['kl']:.5f} bits"
                 )
             bar.update()
+            stopped = bool(caught) or (stop is not None and stop())
             if folder is not None:
                 if run.step in recipe.snapshot_steps:
                     write_tensors(snapshot_path(folder, run.step), run.model.state_dict())
                 due = time.monotonic() - saved >= save_every
-                if due or caught or run.step == recipe.steps:
+                if due or stopped or run.step == recipe.steps:
                     save_state(run, folder)
                     saved = time.monotonic()
-            if caught:
+            if stopped:
                 where = "nowhere: no folder was given"
                 if folder:
                     where = f"in {folder}; go on with resume=True (--resume)"
