@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from bayeswind_lib.training.presets import RATES, SUPERVISION, recipe
+from bayeswind_lib.training.presets import SUPERVISION, recipe
 from bayeswind_lib.training.recipe import Recipe
 
 SEEDS = (0, 1, 2)
@@ -124,16 +124,20 @@ def data() -> list[Cell]:
     ]
 
 
-RATE_GRID = (5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2)
+FACTORS = (0.25, 0.5, 2.0, 4.0)  # beside 1, the plain run
 
 
 def rates() -> list[Cell]:
-    """Learning rates of every architecture in every tunnel, one seed."""
-    return [
-        cell(tunnel, architecture, variant, learning_rate=rate)
-        for tunnel, (architecture, variant), rate in itertools.product(SUPERVISION, RIVALS, RATE_GRID)
-        if rate != RATES[architecture]["learning_rate"]
-    ]
+    """Every architecture in every tunnel at other learning rates, one seed."""
+    cells = []
+    for tunnel, (architecture, variant), factor in itertools.product(SUPERVISION, RIVALS, FACTORS):
+        plain = recipe(tunnel, architecture, "classroom", variant)
+        changed = {
+            "learning_rate": factor * plain.learning_rate,
+            "matrix_learning_rate": factor * plain.matrix_learning_rate,
+        }
+        cells.append(cell(tunnel, architecture, variant, **changed))
+    return cells
 
 
 def doubled() -> list[Cell]:

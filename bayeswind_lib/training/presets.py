@@ -74,7 +74,7 @@ RATES = {
     "transformer": {"optimiser": "muon", "learning_rate": 2e-2, "matrix_learning_rate": 2e-2},
     "mamba": {"optimiser": "adamw", "learning_rate": 4e-3, "warmup_steps": 100},
     "lstm": {"optimiser": "adamw", "learning_rate": 6e-3, "warmup_steps": 100},
-    "mlp": {"optimiser": "adamw", "learning_rate": 3e-3, "warmup_steps": 100},
+    "mlp": {"optimiser": "muon", "learning_rate": 6e-3, "matrix_learning_rate": 2e-2},
 }
 
 # Updates of a classroom run: at most five minutes of one core.
