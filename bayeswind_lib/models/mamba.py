@@ -129,46 +129,59 @@ def decay_and_states(x, dt, A, B, scan):
     return decay, scan(decay[1:], (dt * x).unsqueeze(2) * B.unsqueeze(3))
 
 
+def episodes(part, some: slice):
+    """Some episodes of (T, B, ...); A has no such axis and is given whole."""
+    return part if part.ndim == 2 else part[:, some]
+
+
 class FusedScan(torch.autograd.Function):
     """y from x, dt, A, B and C, axes as in `decay_and_states`, without keeping a state.
 
     The large tensors (T, B, N, E) live for a few episodes at a time. The backward pass makes them
-    anew, which is cheaper than to remember them, and runs the same scan from the end:
-    with g_t = dL/dh_t it is g_t = C_t dL/dy_t + decay_t+1 g_t+1.
+    anew (a fifth slower than to remember them, for memory that does not grow with N) and runs the
+    same scan from the end: with g_t = dL/dh_t it is g_t = C_t dL/dy_t + decay_t+1 g_t+1.
     """
 
     @staticmethod
     def forward(ctx, x, dt, A, B, C, parallel: bool):
         ctx.save_for_backward(x, dt, A, B, C)
         ctx.scan = scan_parallel if parallel else scan_sequential
-        ctx.at_once = x.shape[1] if parallel else max(1, NUMBERS_AT_ONCE // (len(x) * A.numel()))
+        T, count = x.shape[:2]
+        at_once = count if parallel else max(1, NUMBERS_AT_ONCE // (T * A.numel()))
+        ctx.slices = [slice(start, start + at_once) for start in range(0, count, at_once)]
         y = torch.empty_like(x)
-        for start in range(0, x.shape[1], ctx.at_once):
-            few = slice(start, start + ctx.at_once)
-            _, h = decay_and_states(x[:, few], dt[:, few], A, B[:, few], ctx.scan)
-            y[:, few] = (C[:, few, None] @ h).squeeze(2)  # (T, B, 1, N) @ (T, B, N, E)
+        for some in ctx.slices:
+            _, h = decay_and_states(*(episodes(part, some) for part in (x, dt, A, B)), ctx.scan)
+            y[:, some] = (C[:, some, None] @ h).squeeze(2)  # (T, B, 1, N) @ (T, B, N, E)
         return y
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, dy):
-        x, dt, A, B, C = ctx.saved_tensors
-        dx, ddt, dA = torch.empty_like(x), torch.empty_like(x), torch.zeros_like(A)
-        dB, dC, dy = torch.empty_like(B), torch.empty_like(B), dy.contiguous()
-        for start in range(0, x.shape[1], ctx.at_once):
-            few = slice(start, start + ctx.at_once)
-            step, taken, out = dt[:, few], dt[:, few] * x[:, few], dy[:, few].unsqueeze(2)
-            decay, h = decay_and_states(x[:, few], step, A, B[:, few], ctx.scan)
-            g = ctx.scan(decay[1:], out * C[:, few].unsqueeze(3), reverse=True)  # (T, B, N, E)
-            dC[:, few] = (h * out).sum(3)
-            dB[:, few] = (g * taken.unsqueeze(2)).sum(3)
-            dtaken = (B[:, few, None] @ g).squeeze(2)  # (T, B, E)
-            exponent = decay[1:].mul_(g[1:]).mul_(h[:-1])  # gradient of dt A: (T - 1, B, N, E)
-            dx[:, few] = dtaken * step
-            ddt[:, few] = dtaken * x[:, few]
-            ddt[1:, few] += (exponent * A).sum(2)
-            dA += exponent.mul_(step[1:].unsqueeze(2)).sum((0, 1))
-        return dx, ddt, dA, dB, dC, None
+        given = ctx.saved_tensors
+        totals = [torch.zeros_like(part) for part in given]
+        for some in ctx.slices:
+            parts = [episodes(part, some) for part in given]
+            with torch.autocast(dy.device.type, enabled=False):
+                gradients = scan_gradients(dy[:, some], *parts, ctx.scan)
+            for total, gradient in zip(totals, gradients, strict=True):
+                episodes(total, some).add_(gradient)
+        return *totals, None
+
+
+def scan_gradients(dy, x, dt, A, B, C, scan):
+    """Gradients of x, dt, A, B, C from those of y; time first, axes as in `decay_and_states`."""
+    decay, h = decay_and_states(x, dt, A, B, scan)
+    dy = dy.unsqueeze(2)  # (T, B, 1, E)
+    dC = (h * dy).sum(3)  # (T, B, N)
+    g = scan(decay[1:], dy * C.unsqueeze(3), reverse=True)  # (T, B, N, E), gradient of h
+    dB = (g * (dt * x).unsqueeze(2)).sum(3)  # (T, B, N)
+    taken = (B.unsqueeze(2) @ g).squeeze(2)  # (T, B, E), gradient of dt x
+    exponent = decay[1:].mul_(g[1:]).mul_(h[:-1])  # (T - 1, B, N, E), gradient of dt A
+    ddt = taken * x  # (T, B, E)
+    ddt[1:] += (exponent * A).sum(2)
+    dA = exponent.mul_(dt[1:].unsqueeze(2)).sum((0, 1))  # (N, E)
+    return taken * dt, ddt, dA, dB, dC
 
 
 def selective_scan(x, dt, A, B, C, scan: str = "auto"):
