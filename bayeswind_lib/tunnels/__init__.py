@@ -2,10 +2,11 @@
 
 from bayeswind_lib.tunnels.base import Episodes, Interface
 from bayeswind_lib.tunnels.bijection import Bijection
+from bayeswind_lib.tunnels.hmm import HMM
 from bayeswind_lib.tunnels.recall import Recall
 from bayeswind_lib.tunnels.regression import Regression
 
-TUNNELS = {"bijection": Bijection, "regression": Regression, "recall": Recall}
+TUNNELS = {"bijection": Bijection, "hmm": HMM, "regression": Regression, "recall": Recall}
 
 
 def build(name: str, config: dict | None = None):
@@ -15,4 +16,4 @@ def build(name: str, config: dict | None = None):
     return TUNNELS[name](**(config or {}))
 
 
-__all__ = ["TUNNELS", "Bijection", "Episodes", "Interface", "Recall", "Regression", "build"]
+__all__ = ["HMM", "TUNNELS", "Bijection", "Episodes", "Interface", "Recall", "Regression", "build"]
