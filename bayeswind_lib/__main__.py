@@ -15,7 +15,9 @@ try:
 except ImportError:  # the one part of the library that needs it
     sys.exit("the command line needs the package typer: pip install typer")
 
-from bayeswind_lib import checkpoints, scoring, training, tunnels
+from bayeswind_lib import checkpoints, scoring, training
+from bayeswind_lib.training import plans
+from bayeswind_lib.training.sweep import describe, is_begun, read_row, read_rows
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False,
@@ -79,7 +81,7 @@ def _train_and_save(
     except training.Interrupted as stopped:  # typer would swallow the message
         typer.echo(f"\n{stopped}")
         raise typer.Exit(130) from None
-    scores = final_score(model, recipe.tunnel, recipe.tunnel_config, 2000, 1).to_dict()
+    scores = training.final_score(model, recipe.tunnel, recipe.tunnel_config, 2000, 1).to_dict()
     path = checkpoints.save(
         model, record | extra | {"scores": scores}, name, recipe.seed, weights or folder
     )
@@ -99,7 +101,7 @@ def score(
     is_file = network.endswith(".safetensors")
     model = checkpoints.load_file(network) if is_file else checkpoints.load(network, seed)
     record = model.record
-    result = final_score(model, record["tunnel"], record["tunnel_config"], episodes, data_seed)
+    result = training.final_score(model, record["tunnel"], record["tunnel_config"], episodes, data_seed)
     if as_json:
         typer.echo(json.dumps(result.to_dict(), indent=1))
     else:
@@ -108,14 +110,82 @@ def score(
 
 @app.command()
 def sweep(
-    steps: Annotated[int, typer.Option(help="Updates a run.")] = 1500,
-    seeds: Annotated[int, typer.Option(help="How many seeds, from 0.")] = 1,
-    path: Annotated[Path, typer.Option(help="The record; finished runs in it are kept.")] = Path("runs/optimiser_sweep.json"),
+    plan: Annotated[str, typer.Argument(help=f"Which runs: {', '.join(plans.PLANS)}.")],
+    folder: Annotated[Path | None, typer.Option(help="Where everything is kept; runs/PLAN by default.")] = None,
+    workers: Annotated[int, typer.Option(help="Processes that train at once; 0 trains in this one, without Dask.")] = 2,
+    scheduler: Annotated[str | None, typer.Option(help="Use the Dask cluster at tcp://HOST:PORT; the folder must be shared with it.")] = None,
+    threads: Annotated[int, typer.Option(help="Threads of the mathematics library in each worker.")] = 1,
+    device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "cpu",
+    only: Annotated[str | None, typer.Option(help="Only the runs whose name contains this.")] = None,
+    seeds: Annotated[str | None, typer.Option(help="Only the runs with these seeds, for example 0,1.")] = None,
+    episodes: Annotated[int, typer.Option(help="Fresh episodes on which each network is scored.")] = 2000,
+    show: Annotated[bool, typer.Option("--list", help="Run nothing: list the runs, and the best results so far.")] = False,
+    copy: Annotated[bool, typer.Option("--ship", help="Run nothing: copy each network's best setting, all its seeds, to where networks are loaded from by name.")] = False,
+    dtype: Annotated[str, typer.Option(help="With --ship: numbers of the copies, float32 | float16.")] = "float32",
 ) -> None:
-    """Compare AdamW and Muon on the classroom tunnel, each at five learning rates. Resumable."""
-    recipes = training.optimiser_recipes(steps, tuple(range(seeds)))
-    training.sweep(recipes, path, report=typer.echo)
-    typer.echo(f"{len(recipes)} runs in {path}")
+    """Train and score every run of a plan, several at once.
+
+    Stop it at any moment and start it again with the same words: finished runs are skipped, the
+    others go on where they were. A run that fails does not stop the others; the exit code is then 1.
+    """
+    cells = _chosen_cells(plan, only, seeds)
+    folder = folder or Path("runs") / plan
+    if show:
+        _list_cells(cells, folder)
+        return
+    if copy:
+        for row in training.winners(read_rows(cells, folder)):
+            typer.echo(f"saved {training.ship(row, folder, dtype=_dtype(dtype))}")
+        return
+    if device != "cpu" and scheduler is None:
+        training.check_device(device)
+    try:
+        rows = training.sweep(cells, folder, scheduler, workers, threads, typer.echo, episodes, device)
+    except training.Interrupted as stopped:
+        typer.echo(f"\n{stopped}")
+        raise typer.Exit(130) from None
+    typer.echo(f"{len(rows)} of {len(cells)} runs are finished in {folder}")
+    raise typer.Exit(0 if len(rows) == len(cells) else 1)
+
+
+def _chosen_cells(plan: str, only: str | None, seeds: str | None) -> list[plans.Cell]:
+    """The cells of a plan that --only and --seeds leave; ValueError if that is none."""
+    cells = plans.plan(plan)
+    if only is not None:
+        cells = [cell for cell in cells if only in cell.key]
+    if seeds is not None:
+        if not all(word.strip().isdigit() for word in seeds.split(",")):
+            raise ValueError(f"seeds is {seeds!r}: write numbers with commas, for example 0,1,2")
+        wanted = {int(word) for word in seeds.split(",")}
+        cells = [cell for cell in cells if cell.recipe.seed in wanted]
+    if not cells:
+        raise ValueError(f"no run of {plan} is left: see `sweep {plan} --list` for their names")
+    return cells
+
+
+def _list_cells(cells: list[plans.Cell], folder: Path) -> None:
+    """Which cells have ended, which not, and the best row of each network."""
+    for cell in cells:
+        row = read_row(cell, folder)
+        state = "done" if row else "begun" if is_begun(cell, folder) else "pending"
+        typer.echo(f"{state:8} {cell.key}" + (f"  {describe(row)}" if row else ""))
+    rows = read_rows(cells, folder)
+    typer.echo(f"{len(rows)} of {len(cells)} runs are finished in {folder}")
+    names = sorted({row["name"] for row in rows})
+    if names:
+        typer.echo(f"best of each network:\n{'network':44} {'KL':>9} {'error':>8} (bits)  rate")
+    for name in names:
+        row = training.best(rows, name=name)
+        rate = f"{row['optimiser']} {row['learning_rate']:g}"
+        if row["optimiser"] == "muon":
+            rate += f", matrices {row['matrix_learning_rate']:g}"
+        typer.echo(f"{name:44} {float(row['kl']):9.6f} {row['entropy_mae']:8.5f}         {rate}, seed {row['seed']}")
+
+
+def _dtype(name: str) -> torch.dtype:
+    if name not in ("float32", "float16"):
+        raise ValueError(f"dtype is {name!r}: choose one of float32, float16")
+    return getattr(torch, name)
 
 
 @app.command("list")
@@ -154,12 +224,6 @@ def records() -> None:
     from bayeswind_lib import ledger
 
     ledger.make_records(report=typer.echo)
-
-
-def final_score(model, tunnel: str, config: dict, n_episodes: int, seed: int) -> scoring.Score:
-    """The score on fresh episodes that the command line reports and records hold."""
-    rng = torch.Generator().manual_seed(seed)
-    return scoring.score(model, tunnels.build(tunnel, config), n_episodes, rng=rng)
 
 
 def _print_score(scores: dict) -> None:

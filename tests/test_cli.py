@@ -203,7 +203,7 @@ def test_help_is_for_newcomers(call):
         "score": ("NETWORK", "--episodes", "--json"),
         "list": ("--json",),
         "ledger": ("--json",),
-        "sweep": ("--steps",),
+        "sweep": ("PLAN", "--workers", "--scheduler", "--list"),
     }.items():
         code, out, _ = call(command, "--help")
         assert code == 0

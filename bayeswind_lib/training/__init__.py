@@ -5,7 +5,7 @@ from bayeswind_lib.training.loop import Interrupted, check_device, train
 from bayeswind_lib.training.optimiser import Muon, orthogonalise
 from bayeswind_lib.training.presets import N_EPISODES, PRESETS, recipe
 from bayeswind_lib.training.recipe import Recipe
-from bayeswind_lib.training.sweep import best, optimiser_recipes, sweep
+from bayeswind_lib.training.sweep import best, final_score, run_cell, ship, sweep, winners
 
 __all__ = [
     "N_EPISODES",
@@ -16,9 +16,12 @@ __all__ = [
     "best",
     "best_precision",
     "check_device",
-    "optimiser_recipes",
+    "final_score",
     "orthogonalise",
     "recipe",
+    "run_cell",
+    "ship",
     "sweep",
     "train",
+    "winners",
 ]

@@ -1,85 +1,397 @@
-"""Comparisons between recipes: many runs at one budget, kept in one record, resumable.
+"""Sweeps: the cells of a plan, trained and scored by many processes, each exactly once.
 
-Whoever compares two optimisers has to give each its best learning rate. The record holds
-every run, not only the winners, so that a reader can see how much the rate matters.
+One folder holds a sweep: `runs/<key>` is a cell while it trains, `weights/<key>` the network
+that came of it, `rows/<key>.json` its results. A cell that has its row is never run again, so a
+sweep may be stopped, killed and started again at any time. While a process works at a cell it
+holds a lock on `runs/<key>/lock`, which the operating system takes back when the process ends,
+however it ends: so no cell is ever run by two at once, not even where a worker was given up
+for dead and still runs.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
+import os
+import socket
+import sys
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import torch
+from torch import nn
+from tqdm.auto import tqdm
 
-from bayeswind_lib import tunnels
+from bayeswind_lib import checkpoints, tunnels
 from bayeswind_lib.checkpoints.files import write_atomically
-from bayeswind_lib.scoring import score
-from bayeswind_lib.training.loop import train
-from bayeswind_lib.training.presets import recipe
-from bayeswind_lib.training.recipe import Recipe
+from bayeswind_lib.scoring import MEASURES, Score, score_episodes
+from bayeswind_lib.training import cluster
+from bayeswind_lib.training.loop import STATE, Interrupted, train
+from bayeswind_lib.training.plans import Cell
+from bayeswind_lib.training.presets import N_EPISODES
 
-ADAMW_RATES = (5e-4, 1e-3, 2e-3, 4e-3, 8e-3)
-MUON_RATES = (5e-3, 1e-2, 2e-2, 4e-2, 8e-2)
-
-
-def optimiser_recipes(steps: int = 1500, seeds: tuple[int, ...] = (0,)) -> list[Recipe]:
-    """The classroom run with AdamW and with Muon, each at five learning rates."""
-    recipes = []
-    for seed in seeds:
-        base = recipe(
-            "bijection", "transformer", "classroom", steps=steps, seed=seed, data_seed=seed,
-            eval_every=steps,
-        )
-        recipes += [base.but(optimiser="adamw", learning_rate=rate) for rate in ADAMW_RATES]
-        recipes += [base.but(optimiser="muon", matrix_learning_rate=rate) for rate in MUON_RATES]
-    return recipes
+LEVELS = (0.1, 0.03, 0.01)  # bits of entropy error: how soon a learning curve first gets there
+FROM_RECIPE = (
+    "optimiser", "learning_rate", "matrix_learning_rate", "supervision", "steps", "batch_size",
+)
+FROM_RECORD = (
+    "tunnel", "tunnel_config", "architecture", "seed", "recipe_tag", "episodes", "parameters",
+    "seconds", "interruptions", "device", "commit", "schedule_ended",
+)
+PATIENCE = 2.0  # seconds to wait for a cell that somebody else is at, before another is tried
 
 
-def sweep(
-    recipes: list[Recipe], path: str | Path, n_episodes: int = 2000, report=print
-) -> dict:
-    """Train each recipe, score it on fresh episodes, and keep one row a run in a JSON file.
+def final_score(
+    model: nn.Module, tunnel: str, config: dict, n_episodes: int, seed: int = 1
+) -> Score:
+    """The score on fresh episodes that rows, records and the command line report."""
+    return score_episodes(model, fresh_episodes(model, tunnel, config, n_episodes, seed))
 
-    Rows that are in the file already are not run again, so that a sweep can be stopped and
-    started at any time.
 
-    Returns:
-        the record: {"runs": [row, ...]}.
+def fresh_episodes(
+    model: nn.Module, tunnel: str, config: dict, n_episodes: int, seed: int = 1
+) -> tunnels.Episodes:
+    """Episodes that no training run has seen, on the network's device."""
+    device = next(model.parameters()).device
+    rng = torch.Generator().manual_seed(seed)
+    return tunnels.build(tunnel, config).sample(n_episodes, rng, device)
+
+
+@torch.no_grad()
+def accuracy(model: nn.Module, episodes: tunnels.Episodes, batch_size: int = 256) -> float | None:
+    """How often the most probable outcome is the one that happened; None for real numbers."""
+    if episodes.outcome == "gaussian":
+        return None
+    hits = 0
+    for start in range(0, len(episodes), batch_size):
+        some = episodes[start : start + batch_size]
+        hits += int((model.predict(some.inputs).argmax(-1) == some.targets).sum())
+    return hits / episodes.targets.numel()
+
+
+def reached(curve: list[dict], what: str = "episodes") -> dict[str, float | None]:
+    """The `what` of the first row of a learning curve at or below each level of LEVELS.
+
+    >>> reached([{"episodes": 0, "entropy_mae": 2.0}, {"episodes": 64, "entropy_mae": 0.05}])
+    {'0.1': 64, '0.03': None, '0.01': None}
     """
-    path = Path(path)
-    record = json.loads(path.read_text()) if path.exists() else {"runs": []}
-    done = {row["recipe_tag"] for row in record["runs"]}
-    for number, wanted in enumerate(recipes, 1):
-        if wanted.tag in done:
-            continue
-        row = run_and_score(wanted, n_episodes)
-        record["runs"].append(row)
-        write_atomically(path, (json.dumps(record, indent=1) + "\n").encode())
-        report(
-            f"{number}/{len(recipes)} {row['optimiser']} {row['learning_rate']:g} "
-            f"{row['matrix_learning_rate']:g}: entropy error {row['entropy_mae']:.4f}, KL {row['kl']:.5f} bits"
-        )
-    return record
+    return {
+        f"{level:g}": next((row[what] for row in curve if row["entropy_mae"] <= level), None)
+        for level in LEVELS
+    }
 
 
-def run_and_score(wanted: Recipe, n_episodes: int) -> dict:
-    """One row of a sweep: what was run, where, and how it scored."""
-    model, record = train(wanted, progress=False)
-    tunnel = tunnels.build(wanted.tunnel, wanted.tunnel_config)
-    result = score(model, tunnel, n_episodes, rng=torch.Generator().manual_seed(1))
-    keys = ("optimiser", "learning_rate", "matrix_learning_rate", "seed", "steps", "supervision", "batch_size")
-    facts = ("recipe_tag", "seconds", "schedule_ended", "device", "commit", "parameters")
+def run_cell(
+    cell: Cell, folder: str | Path, n_episodes: int = N_EPISODES["paper"], save_weights: bool = True,
+    device: str = "cpu", stop: Callable[[], bool] | None = None,
+) -> dict:
+    """Train a cell, or go on training it, score it, and keep its weights and its row.
+
+    Args:
+        cell: what to run.
+        folder: the sweep's.
+        n_episodes: on how many fresh episodes the network is scored.
+        save_weights: keep the network and its record, for `ship`.
+        stop: as in `train`.
+    Returns:
+        the row, as it lies in `rows/<key>.json`.
+    """
+    folder, recipe = Path(folder), cell.recipe
+    model, record = train(
+        recipe, folder / "runs" / cell.key, device, resume=True, progress=False, stop=stop
+    )
+    episodes = fresh_episodes(model, recipe.tunnel, recipe.tunnel_config, n_episodes)
+    scores = score_episodes(model, episodes).to_dict()
+    if save_weights:
+        full = record | {"preset": cell.preset, "scores": scores}
+        checkpoints.save(model, full, cell.name, recipe.seed, folder / "weights" / cell.key)
+    row = _row(cell, record, scores) | {"accuracy": accuracy(model, episodes)}
+    text = json.dumps(row, indent=1, allow_nan=False) + "\n"
+    write_atomically(row_path(cell, folder), text.encode())
+    return row
+
+
+def _row(cell: Cell, record: dict, scores: dict) -> dict:
+    """What is kept of a finished run: JSON types; "inf" for an infinite measure."""
+    named = {"name": cell.name, "tunnel": cell.recipe.tunnel, "architecture": cell.recipe.architecture}
     return (
-        {key: getattr(wanted, key) for key in keys}
-        | {key: record[key] for key in facts}
-        | {"entropy_mae": result.entropy_mae, "entropy_mae_se": result.entropy_mae_se}
-        | {"kl": result.kl, "kl_se": result.kl_se, "n_episodes": n_episodes}
+        {"key": cell.key, "name": cell.name, "variant": checkpoints.variant_of(named)}
+        | {"preset": cell.preset, "setting": cell.recipe.but(seed=0, data_seed=0).tag}
+        | {key: record[key] for key in FROM_RECORD}
+        | {key: record["recipe"][key] for key in FROM_RECIPE}
+        | {key: scores[key] for name in MEASURES for key in (name, f"{name}_se")}
+        | {"n_episodes": scores["n_episodes"]}
+        | {f"{what}_to": reached(record["curve"], what) for what in ("episodes", "seconds")}
     )
 
 
-def best(record: dict, optimiser: str, measure: str = "kl") -> dict:
-    """The run of an optimiser with the lowest `measure`; ValueError if there is none."""
-    rows = [row for row in record["runs"] if row["optimiser"] == optimiser]
-    if not rows:
-        raise ValueError(f"the sweep holds no run of {optimiser!r}")
-    return min(rows, key=lambda row: row[measure])
+def row_path(cell: Cell, folder: str | Path) -> Path:
+    """Where a cell's row lies once it has ended."""
+    return Path(folder) / "rows" / f"{cell.key}.json"
+
+
+def read_row(cell: Cell, folder: str | Path) -> dict | None:
+    """A cell's row, or None if it has not ended."""
+    try:
+        return json.loads(row_path(cell, folder).read_text())
+    except FileNotFoundError:
+        return None
+
+
+def is_begun(cell: Cell, folder: str | Path) -> bool:
+    """Whether a cell has saved a state, from which it will go on."""
+    return (Path(folder) / "runs" / cell.key / STATE).exists()
+
+
+def read_rows(cells: Iterable[Cell], folder: str | Path) -> list[dict]:
+    """The rows of those cells that have ended, in the order of the cells."""
+    rows = (read_row(cell, folder) for cell in cells)
+    return [row for row in rows if row is not None]
+
+
+@contextlib.contextmanager
+def owned(path: Path) -> Iterator[bool]:
+    """Hold a lock file; yields False if another holds it, who then is alive.
+
+    Raises:
+        OSError: if the file system knows no locks.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "a+") as file:  # never removed: others may be waiting for this very file
+        mine = _lock(file)
+        if mine:
+            file.truncate(0)
+            file.write(f"{socket.gethostname()} {os.getpid()}\n")
+            file.flush()
+        yield mine
+
+
+def _lock(file) -> bool:
+    """Try to lock an open file until it is closed."""
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            file.seek(2**30)  # a byte beyond the text, which stays readable
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    except OSError as problem:
+        raise OSError(f"{file.name}: cannot be locked ({problem}); keep the sweep on another disk") from None
+    return True
+
+
+def attempt(
+    cell: Cell, folder: Path, n_episodes: int, device: str = "cpu", threads: int = 1, ticket: str = ""
+) -> dict:
+    """Run a cell unless it has ended or somebody is at it; says what came of it, in JSON types.
+
+    Args:
+        threads: of the mathematics library.
+        ticket: names the sweep, so that `cluster` can stop it.
+    Returns:
+        {"row": ...}, {"failed": reason}, {"interrupted": message} or {"busy": who is at it}.
+    """
+    lock = folder / "runs" / cell.key / "lock"
+    stop = functools.partial(cluster.is_stopped, ticket)
+    cluster.ACTIVE.append(ticket)
+    try:
+        with owned(lock) as mine:
+            row = read_row(cell, folder)
+            if row is None and not mine:
+                time.sleep(PATIENCE)
+                return {"busy": lock.read_text().strip()}
+            with _threads(threads):
+                return {"row": row or run_cell(cell, folder, n_episodes, device=device, stop=stop)}
+    except Interrupted as stopped:
+        return {"interrupted": str(stopped)}
+    except Exception as problem:  # whatever it is, the other cells go on
+        return {"failed": f"{type(problem).__name__}: {problem}"}
+    finally:
+        cluster.ACTIVE.remove(ticket)
+
+
+@contextlib.contextmanager
+def _threads(number: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+class Progress:
+    """Counts what ends, says so in one line a cell, and estimates the time left."""
+
+    def __init__(self, cells: list[Cell], n_total: int, report: Callable[[str], None]):
+        self.left = {cell.key: cell.recipe.steps * cell.recipe.batch_size for cell in cells}
+        self.begun, self.work, self.n_total = time.monotonic(), 0, n_total
+        self.say, self.failed = report, {}
+        self.bar = tqdm(
+            total=n_total, initial=n_total - len(cells), unit="cell", file=sys.stdout,
+            disable=not sys.stdout.isatty(), dynamic_ncols=True,
+        )
+
+    def note(self, cell: Cell, outcome: dict) -> bool:
+        """Take down what came of a cell; True if it has to be tried again."""
+        if "busy" in outcome or "interrupted" in outcome:
+            return True
+        if cell.key in self.left:
+            self.work += self.left.pop(cell.key)
+            self._tell(cell, outcome)
+        return False
+
+    def _tell(self, cell: Cell, outcome: dict) -> None:
+        if "failed" in outcome:
+            self.failed[cell.key] = outcome["failed"]
+            text = "failed"
+        else:
+            text = describe(outcome["row"])
+        count = f"[{self.n_total - len(self.left)}/{self.n_total}]"
+        with tqdm.external_write_mode(file=sys.stdout):
+            self.say(f"{count} {cell.key}: {text}; {self.time_left()}")
+        self.bar.update()
+
+    def time_left(self) -> str:
+        """Hours, minutes and seconds, from the pace of the episodes so far."""
+        if not self.left:
+            return "none left"
+        seconds = (time.monotonic() - self.begun) / self.work * sum(self.left.values())
+        return f"{len(self.left)} left, about {tqdm.format_interval(seconds)}"
+
+    def close(self) -> None:
+        """Take the bar away and name what failed."""
+        self.bar.close()
+        for key, reason in self.failed.items():
+            self.say(f"failed: {key}: {reason}")
+
+
+def describe(row: dict) -> str:
+    """A finished cell in a few words."""
+    return (
+        f"KL {float(row['kl']):.5f}, entropy error {row['entropy_mae']:.4f} bits, "
+        f"{row['seconds']:.0f} s of training"
+    )
+
+
+def sweep(
+    cells: Iterable[Cell], folder: str | Path, scheduler: str | None = None, workers: int = 2,
+    threads_per_worker: int = 1, report: Callable[[str], None] = print,
+    n_episodes: int = N_EPISODES["paper"], device: str = "cpu",
+) -> list[dict]:
+    """Run all cells that have not ended yet.
+
+    Args:
+        cells: of a plan, in the order in which they should be run.
+        folder: of the sweep; every worker must see it under this path.
+        scheduler: address of a Dask cluster that exists, "tcp://host:port"; None starts one here.
+        workers: processes of the cluster that is started here; 0 works in this process without
+            Dask, and so does 1 where Dask is not installed.
+        threads_per_worker: of the mathematics library in each; a worker runs one cell at a time.
+        report: takes one line for each cell that ends.
+        n_episodes, device: as in `run_cell`.
+    Returns:
+        the rows of all cells that have ended, in the order of the cells. What failed is reported
+        and has no row; a later sweep tries it again.
+    Raises:
+        Interrupted: on SIGINT or SIGTERM, after every run here has saved its state.
+    """
+    folder = Path(folder).resolve()
+    cells = list({cell.key: cell for cell in cells}.values())
+    pending = [cell for cell in cells if read_row(cell, folder) is None]
+    report(f"{len(cells)} cells, {len(cells) - len(pending)} done, {len(pending)} to run in {folder}")
+    ticket, progress = uuid.uuid4().hex, Progress(pending, len(cells), report)
+    work = functools.partial(
+        attempt, folder=folder, n_episodes=n_episodes, device=device, threads=threads_per_worker,
+        ticket=ticket,
+    )
+    alone = workers == 0 or (workers == 1 and not cluster.is_installed())
+    try:
+        if pending and alone and scheduler is None:
+            _run_here(pending, work, progress.note)
+        elif pending:
+            cluster.run(pending, work, progress.note, ticket, scheduler, workers)
+    finally:
+        progress.close()
+    return read_rows(cells, folder)
+
+
+def _run_here(cells: list[Cell], work: Callable, note: Callable) -> None:
+    """One cell after the other, in this process."""
+    queue = deque(cells)
+    while queue:
+        cell = queue.popleft()
+        outcome = work(cell)
+        if "interrupted" in outcome:
+            raise Interrupted(outcome["interrupted"])
+        if note(cell, outcome):
+            queue.append(cell)
+
+
+def best(rows: Iterable[dict], by: str = "kl", **wanted) -> dict:
+    """The row with the lowest `by` among those whose fields are as wanted.
+
+    >>> best([{"kl": 0.2, "seed": 0}, {"kl": 0.1, "seed": 1}, {"kl": "inf", "seed": 2}])["seed"]
+    1
+
+    Raises:
+        ValueError: if there is no such row.
+    """
+    found = [row for row in rows if all(row[key] == value for key, value in wanted.items())]
+    if not found:
+        words = ", ".join(f"{key} {value!r}" for key, value in wanted.items())
+        raise ValueError(f"there is no run with {words}" if words else "there is no run at all")
+    return min(found, key=lambda row: float(row[by]))
+
+
+def winners(rows: Iterable[dict], by: str = "kl") -> list[dict]:
+    """For each network's name, all seeds of the setting whose mean `by` is lowest.
+
+    A setting is a recipe without its seeds; a network trained at one setting only wins. One
+    that has fewer seeds than another of its name cannot win.
+    """
+    groups: dict[str, dict[str, list[dict]]] = {}
+    for row in rows:
+        groups.setdefault(row["name"], {}).setdefault(row["setting"], []).append(row)
+    chosen = []
+    for settings in groups.values():
+        most = max(map(len, settings.values()))
+        complete = [found for found in settings.values() if len(found) == most]
+        chosen += min(complete, key=lambda found: sum(float(row[by]) for row in found))
+    return chosen
+
+
+def weights_of(row: dict, folder: str | Path) -> Path:
+    """Where the network of a row lies in a sweep's folder."""
+    return checkpoints.path_of(row["name"], row["seed"], Path(folder) / "weights" / row["key"])
+
+
+def ship(
+    row: dict, folder: str | Path, to: str | Path | None = None, dtype: torch.dtype = torch.float32
+) -> Path:
+    """Copy a row's network and record to where networks are loaded from by name.
+
+    Args:
+        to: the target; the package's own folder by default.
+        dtype: of the stored numbers; if not float32, the scores are those of what is stored.
+    Returns:
+        the path of the copied weights.
+    """
+    model = checkpoints.load_file(weights_of(row, folder))
+    record = model.record
+    if dtype != torch.float32:
+        model.to(dtype).float()  # rounded, then computed with as usual
+        scores = final_score(
+            model, record["tunnel"], record["tunnel_config"], record["scores"]["n_episodes"]
+        )
+        record = record | {"scores": scores.to_dict()}
+    return checkpoints.save(model, record, row["name"], row["seed"], to, dtype)
