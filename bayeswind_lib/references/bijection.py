@@ -1,8 +1,6 @@
-"""Predictors whose score is known before anything is trained, and those scores in closed form.
+"""Reference predictors of the bijection tunnel, and their scores in closed form.
 
-Each stands where a network stands: `predict(inputs) -> log2-probabilities`. A network's number
-means something only between such rungs: what knows nothing, what counts positions only, what
-eliminates without remembering which key had which value.
+What counts positions only, what eliminates without remembering which key had which value.
 
 Axes: B episodes, K scored positions (pairs), V values. Entropies and divergences in bits.
 """
@@ -17,28 +15,9 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
+from bayeswind_lib.references.base import Reference
 from bayeswind_lib.tunnels import Bijection
 from bayeswind_lib.tunnels.bijection import permutations
-
-
-class Reference:
-    """A predictor for a bijection tunnel, built without training.
-
-    A subclass says in `probabilities(keys, values)` what it predicts from the keys (B, K) and the
-    values before them (B, K-1): float64 (B, K, V), rows sum to 1. Or it defines `predict` itself.
-    """
-
-    name = "reference"
-
-    def __init__(self, tunnel: Bijection):
-        self.tunnel, self.n_values = tunnel, tunnel.n_values
-
-    def predict(self, inputs: torch.Tensor) -> torch.Tensor:
-        """Log2-probabilities, float64 (B, K, V); -inf where a value is ruled out."""
-        return self.probabilities(*self.tunnel.read(inputs)).log2()
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name})"
 
 
 def shown_before(values: torch.Tensor, n_values: int, window: int | None = None) -> torch.Tensor:
@@ -61,22 +40,13 @@ def uniform_over(allowed: torch.Tensor) -> torch.Tensor:
     return allowed.double() / allowed.sum(-1, keepdim=True)
 
 
-class Uniform(Reference):
-    """Every value is equally likely, always: what cross-entropy leaves a network without context."""
-
-    name = "uniform"
-
-    def probabilities(self, keys, values):
-        return torch.full((*keys.shape, self.n_values), 1 / self.n_values, dtype=torch.float64)
-
-
 class Certain(Reference):
     """All probability on value 0: entropy zero, and wrong nearly always."""
 
     name = "always certain"
 
     def probabilities(self, keys, values):
-        return F.one_hot(torch.zeros_like(keys), self.n_values).double()
+        return F.one_hot(torch.zeros_like(keys), self.n_outputs).double()
 
 
 class PositionCounter(Reference):
@@ -93,9 +63,9 @@ class PositionCounter(Reference):
 
     def probabilities(self, keys, values):
         batch, length = keys.shape
-        order = permutations(batch * length, self.n_values, self.n_values, self.rng)
-        place = order.argsort(-1).view(batch, length, self.n_values)
-        size = (self.n_values - torch.arange(length)).clamp(min=1)
+        order = permutations(batch * length, self.n_outputs, self.n_outputs, self.rng)
+        place = order.argsort(-1).view(batch, length, self.n_outputs)
+        size = (self.n_outputs - torch.arange(length)).clamp(min=1)
         return uniform_over(place < size[:, None])
 
 
@@ -125,7 +95,7 @@ class Eliminator(Reference):
         self.name = "eliminates, no binding" if window is None else f"eliminates the last {window}"
 
     def probabilities(self, keys, values):
-        used = shown_before(values, self.n_values, self.window)
+        used = shown_before(values, self.n_outputs, self.window)
         used &= ~used.all(-1, keepdim=True)  # all used (with repeated keys): nothing to eliminate
         return uniform_over(~used)
 
@@ -136,7 +106,7 @@ class OneTooFew(Reference):
     name = "one elimination too few"
 
     def probabilities(self, keys, values):
-        used = shown_before(values, self.n_values)
+        used = shown_before(values, self.n_outputs)
         used[:, 1:].scatter_(2, values[:, :1, None].expand(-1, values.shape[1], 1), False)
         return uniform_over(~used)
 
@@ -147,8 +117,8 @@ class OneTooMany(Reference):
     name = "one elimination too many"
 
     def probabilities(self, keys, values):
-        free = ~shown_before(values, self.n_values)
-        first_free = F.one_hot(free.long().argmax(-1), self.n_values).bool()
+        free = ~shown_before(values, self.n_outputs)
+        first_free = F.one_hot(free.long().argmax(-1), self.n_outputs).bool()
         return uniform_over(torch.where(free.sum(-1, keepdim=True) > 1, free & ~first_free, free))
 
 
@@ -175,8 +145,8 @@ class RepeatAware(Reference):
     name = "knows repeats and used values, no binding"
 
     def probabilities(self, keys, values):
-        used = shown_before(values, self.n_values)
-        repeated = shown_before(keys[:, :-1], self.n_values).gather(2, keys[..., None])
+        used = shown_before(values, self.n_outputs)
+        repeated = shown_before(keys[:, :-1], self.n_outputs).gather(2, keys[..., None])
         return uniform_over(torch.where(repeated, used, ~used))
 
 
@@ -187,8 +157,8 @@ class Binder(Reference):
 
     def predict(self, inputs):
         keys, _ = self.tunnel.read(inputs)
-        repeated = shown_before(keys[:, :-1], self.n_values).gather(2, keys[..., None])
-        return torch.where(repeated, self.tunnel.posterior(inputs), 1 / self.n_values).log2()
+        repeated = shown_before(keys[:, :-1], self.n_outputs).gather(2, keys[..., None])
+        return torch.where(repeated, self.tunnel.posterior(inputs), 1 / self.n_outputs).log2()
 
 
 @dataclass(frozen=True)

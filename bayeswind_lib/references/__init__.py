@@ -1,0 +1,49 @@
+"""Predictors whose score is known before anything is trained, and those scores.
+
+Each stands where a network stands: `predict(inputs) -> log2-probabilities`. A network's number
+means something only between such rungs: what knows nothing, what knows the position, what has
+half of the mechanism.
+"""
+
+from bayeswind_lib.references.base import Reference, Uniform
+from bayeswind_lib.references.bijection import (
+    Binder,
+    Certain,
+    Eliminator,
+    Leaky,
+    OneTooFew,
+    OneTooMany,
+    PositionCounter,
+    RelabelledOracle,
+    RepeatAware,
+    Situation,
+    exact_leak,
+    exact_rungs,
+    leak_for_entropy_error,
+    shown_before,
+    situations,
+    task_constants,
+    uniform_over,
+)
+
+__all__ = [
+    "Binder",
+    "Certain",
+    "Eliminator",
+    "Leaky",
+    "OneTooFew",
+    "OneTooMany",
+    "PositionCounter",
+    "Reference",
+    "RelabelledOracle",
+    "RepeatAware",
+    "Situation",
+    "Uniform",
+    "exact_leak",
+    "exact_rungs",
+    "leak_for_entropy_error",
+    "shown_before",
+    "situations",
+    "task_constants",
+    "uniform_over",
+]
