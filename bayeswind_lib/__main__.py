@@ -16,6 +16,7 @@ except ImportError:  # the one part of the library that needs it
     sys.exit("the command line needs the package typer: pip install typer")
 
 from bayeswind_lib import checkpoints, scoring, training
+from bayeswind_lib.checkpoints.files import write_atomically
 from bayeswind_lib.training import plans
 from bayeswind_lib.training.sweep import describe, is_begun, read_row, read_rows
 
@@ -122,20 +123,23 @@ def sweep(
     show: Annotated[bool, typer.Option("--list", help="Run nothing: list the runs, and the best results so far.")] = False,
     copy: Annotated[bool, typer.Option("--ship", help="Run nothing: copy each network's best setting, all its seeds, to where networks are loaded from by name.")] = False,
     dtype: Annotated[str, typer.Option(help="With --ship: numbers of the copies, float32 | float16.")] = "float32",
+    record: Annotated[Path | None, typer.Option(help="Run nothing: write the results of the finished runs into this JSON file.")] = None,
 ) -> None:
     """Train and score every run of a plan, several at once.
 
-    Stop it at any moment and start it again with the same words: finished runs are skipped, the
-    others go on where they were. A run that fails does not stop the others; the exit code is then 1.
+    Stop it at any moment and start it again with the same words: finished runs are skipped, the others go on where they were.
+
+    A run that fails does not stop the others; what failed is named at the end, and the exit code is 1.
     """
     cells = _chosen_cells(plan, only, seeds)
     folder = folder or Path("runs") / plan
-    if show:
-        _list_cells(cells, folder)
-        return
-    if copy:
-        for row in training.winners(read_rows(cells, folder)):
-            typer.echo(f"saved {training.ship(row, folder, dtype=_dtype(dtype))}")
+    if show or copy or record:
+        if show:
+            _list_cells(cells, folder)
+        if copy:
+            _ship_winners(cells, folder, dtype)
+        if record:
+            _write_rows(cells, folder, record)
         return
     if device != "cpu" and scheduler is None:
         training.check_device(device)
@@ -182,10 +186,19 @@ def _list_cells(cells: list[plans.Cell], folder: Path) -> None:
         typer.echo(f"{name:44} {float(row['kl']):9.6f} {row['entropy_mae']:8.5f}         {rate}, seed {row['seed']}")
 
 
-def _dtype(name: str) -> torch.dtype:
-    if name not in ("float32", "float16"):
-        raise ValueError(f"dtype is {name!r}: choose one of float32, float16")
-    return getattr(torch, name)
+def _ship_winners(cells: list[plans.Cell], folder: Path, dtype: str) -> None:
+    """Copy the winning networks among the finished cells into the package's weights folder."""
+    if dtype not in ("float32", "float16"):
+        raise ValueError(f"dtype is {dtype!r}: choose one of float32, float16")
+    for row in training.winners(read_rows(cells, folder)):
+        typer.echo(f"saved {training.ship(row, folder, dtype=getattr(torch, dtype))}")
+
+
+def _write_rows(cells: list[plans.Cell], folder: Path, path: Path) -> None:
+    """Write {"runs": [row, ...]} of the finished cells."""
+    rows = read_rows(cells, folder)
+    write_atomically(path, (json.dumps({"runs": rows}, indent=1) + "\n").encode())
+    typer.echo(f"{len(rows)} of {len(cells)} runs are in {path}")
 
 
 @app.command("list")

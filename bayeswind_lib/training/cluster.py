@@ -115,7 +115,18 @@ def _client(scheduler: str | None, workers: int) -> Iterator:
         with contextlib.suppress(Exception):  # an older Dask: then states are saved once a minute
             client.register_plugin(_saver(), name="bayeswind-save-when-closed")
         client.wait_for_workers(1, timeout=WAITING)
+        _warn_of_shared_processes(client)
         yield client
+
+
+def _warn_of_shared_processes(client) -> None:
+    """Say so if a worker takes several cells at once: they slow each other down."""
+    threads = max(client.nthreads().values())
+    if threads > 1:
+        print(
+            f"a worker of this cluster takes {threads} runs at once, in one process: "
+            "workers started with --nthreads 1 are faster"
+        )
 
 
 def _saver():

@@ -209,6 +209,8 @@ def attempt(
             if row is None and not mine:
                 time.sleep(PATIENCE)
                 return {"busy": lock.read_text().strip()}
+            if stop():
+                return {"interrupted": "stopped before it began"}
             with _threads(threads):
                 return {"row": row or run_cell(cell, folder, n_episodes, device=device, stop=stop)}
     except Interrupted as stopped:
