@@ -90,6 +90,13 @@ SPEED = {
     },
 }
 
+# What differs at the published scale: posteriors as targets allow smaller batches.
+PAPER = {
+    ("hmm", "transformer"): {
+        "steps": 30_000, "batch_size": 64, "learning_rate": 6e-3, "eval_every": 250,
+    },
+}
+
 # What a variant changes: of the network, of the tunnel, and of the recipe itself.
 MODEL_VARIANTS = {
     "transformer": {
@@ -169,6 +176,7 @@ def _plain(tunnel: str, architecture: str, preset: str) -> dict:
         "steps": STEPS[architecture],
         **RATES[architecture],
         **SPEED[preset],
+        **(PAPER.get((tunnel, architecture), {}) if preset == "paper" else {}),
     }
 
 
