@@ -93,7 +93,7 @@ SPEED = {
 # What differs at the published scale: posteriors as targets allow smaller batches.
 PAPER = {
     ("hmm", "transformer"): {
-        "steps": 30_000, "batch_size": 64, "learning_rate": 6e-3, "eval_every": 250,
+        "steps": 22_000, "batch_size": 64, "learning_rate": 6e-3, "eval_every": 250,
     },
 }
 
