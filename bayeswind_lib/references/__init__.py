@@ -5,6 +5,7 @@ means something only between such rungs: what knows nothing, what knows the posi
 half of the mechanism.
 """
 
+from bayeswind_lib.references import hmm, recall, regression
 from bayeswind_lib.references.base import Reference, Uniform
 from bayeswind_lib.references.bijection import (
     Binder,
@@ -25,6 +26,7 @@ from bayeswind_lib.references.bijection import (
     task_constants,
     uniform_over,
 )
+from bayeswind_lib.references.hmm import hmm_constants, hmm_predictors, hmm_rungs
 
 __all__ = [
     "Binder",
@@ -41,7 +43,13 @@ __all__ = [
     "Uniform",
     "exact_leak",
     "exact_rungs",
+    "hmm",
+    "hmm_constants",
+    "hmm_predictors",
+    "hmm_rungs",
     "leak_for_entropy_error",
+    "recall",
+    "regression",
     "shown_before",
     "situations",
     "task_constants",

@@ -290,7 +290,7 @@ class HMM:
         device = rng.device if device is None else torch.device(device)
         length = self.length + (self.predicts == "next_symbol")
         if self._matrices is None:
-            transition, emission = self._draw_matrices(batch, rng, device)
+            transition, emission = (m.to(device) for m in self._draw_matrices(batch, rng))
         else:
             transition, emission = (
                 m.to(device).expand(batch, -1, -1) for m in self._matrices
@@ -306,18 +306,19 @@ class HMM:
 
     def _draw_fixed(self, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
         rng = torch.Generator().manual_seed(seed)
-        return self._draw_matrices(1, rng, torch.device("cpu"))
+        return self._draw_matrices(1, rng)
 
-    def _draw_matrices(self, batch: int, rng: torch.Generator, device: torch.device):
-        """T (B, S, S) and E (B, S, V), float64, from the prior."""
-        S, V = self.n_states, self.n_symbols
+    def _draw_matrices(self, batch: int, rng: torch.Generator):
+        """T (B, S, S) and E (B, S, V), float64, from the prior, where `rng` lives: logarithms
+        differ between devices in the last bit, and one bit can move a cent."""
+        S, V, device = self.n_states, self.n_symbols, rng.device
         # float32 numbers have 24 random bits here, as fine as what is made of them.
-        draws = torch.rand(S * (S + V), batch, generator=rng, device=rng.device).to(device)
+        draws = torch.rand(S * (S + V), batch, generator=rng, device=device)
         stay = None
         if self.sticky:
             # torch's own gamma sampler: torch.distributions offers none that takes a generator.
-            shape = torch.full((S, batch), 1.0 + self.sticky, device=rng.device)
-            stay = torch._standard_gamma(shape, generator=rng).to(device)
+            shape = torch.full((S, batch), 1.0 + self.sticky, device=device)
+            stay = torch._standard_gamma(shape, generator=rng)
         transition = torch.empty(batch, S, S, dtype=torch.float64, device=device)
         emission = torch.empty(batch, S, V, dtype=torch.float64, device=device)
         for some in chunks(batch, device):
