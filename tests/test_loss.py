@@ -124,3 +124,31 @@ def test_loss_is_in_bits():
     flat = torch.zeros(4, 8, 8)
     assert loss_bits(flat, episodes, "sampled").item() == pytest.approx(3.0, abs=1e-6)
     assert loss_bits(flat, episodes, "posterior").item() == pytest.approx(3.0, abs=1e-6)
+
+
+def test_gaussian_posterior_targets_are_the_expectation_of_sampled_ones():
+    """Redrawing y from the exact predictive, the sampled loss averages to the other."""
+    tunnel = bw.tunnels.Regression(2, 4)
+    episodes = tunnel.sample(6, rng())
+    logits = torch.randn(6, 4, 2, generator=rng(1), dtype=torch.float64)
+    expected = loss_bits(logits, episodes, "posterior")
+    mean, variance = episodes.posterior.unbind(-1)
+    noise = torch.randn(4000, 6, 4, generator=rng(2), dtype=torch.float64)
+    drawn = [
+        loss_bits(logits, Episodes(episodes.inputs, y, episodes.posterior, {}, "gaussian"), "sampled")
+        for y in mean + variance.sqrt() * noise
+    ]
+    sample = torch.stack(drawn)
+    error = sample.std() / len(sample) ** 0.5
+    assert abs(sample.mean() - expected) < 5 * error
+    assert error < 0.02 * expected
+
+
+def test_the_gaussian_loss_of_the_truth_is_its_entropy():
+    tunnel = bw.tunnels.Regression(2, 4)
+    episodes = tunnel.sample(50, rng())
+    logits = torch.stack([episodes.posterior[..., 0], episodes.posterior[..., 1].log()], dim=-1)
+    entropy = bw.scoring.gaussian_entropy_bits(episodes.posterior).mean()
+    assert loss_bits(logits, episodes, "posterior").item() == pytest.approx(entropy.item())
+    worse = loss_bits(logits + 0.1, episodes, "posterior")
+    assert worse > entropy + 1e-3

@@ -254,3 +254,71 @@ def test_score_names_are_the_pinned_ones():
         assert isinstance(getattr(result, f"{name}_se"), float)
         assert result.per_position[name].shape == (4,)
     assert set(result.per_position) == set(scoring.MEASURES)
+
+
+# Gaussian outcomes.
+
+
+def gaussian(mean, variance) -> torch.Tensor:
+    return torch.tensor([mean, variance], dtype=torch.float64)
+
+
+PAIRS = [
+    (gaussian(0.0, 1.0), gaussian(0.0, 1.0)),
+    (gaussian(0.0, 1.0), gaussian(1.5, 1.0)),
+    (gaussian(-1.0, 0.3), gaussian(0.5, 2.0)),
+    (gaussian(0.2, 3.0), gaussian(0.1, 0.4)),
+    (gaussian(0.0, 1.0), gaussian(0.0, 1.0 + 1e-6)),
+    (gaussian(4.0, 0.01), gaussian(-4.0, 0.02)),
+]
+
+
+@pytest.mark.parametrize(("truth", "guess"), PAIRS)
+def test_gaussian_measures_agree_with_integration(truth, guess):
+    y = torch.linspace(-30, 30, 300_001, dtype=torch.float64)
+    step = y[1] - y[0]
+    log_p, log_q = (-scoring.gaussian_loss_bits(m.expand(len(y), 2), y) for m in (truth, guess))
+    p, q = log_p.exp2(), log_q.exp2()
+    assert scoring.gaussian_kl_bits(truth, guess).item() == pytest.approx(
+        float((p * (log_p - log_q)).sum() * step), abs=1e-8, rel=1e-8
+    )
+    assert scoring.gaussian_total_variation(truth, guess).item() == pytest.approx(
+        float((p - q).abs().sum() * step / 2), abs=1e-6
+    )
+    assert scoring.gaussian_entropy_bits(truth).item() == pytest.approx(
+        float(-(p * log_p).sum() * step), abs=1e-8
+    )
+
+
+def test_a_gaussian_oracle_scores_zero_and_an_impostor_does_not():
+    tunnel = bw.tunnels.Regression(2, 5)
+    exact = bw.score(tunnel, tunnel, 200, rng=rng())
+    assert (exact.entropy_mae, exact.kl, exact.tv, exact.support_leak) == (0, 0, 0, 0)
+
+    class Impostor:
+        """The right variance, no mean."""
+
+        def predict(self, inputs):
+            return tunnel.predict(inputs) * torch.tensor([0.0, 1.0])
+
+    wrong = bw.score(Impostor(), tunnel, 200, rng=rng())
+    assert wrong.entropy_mae == 0
+    assert wrong.kl > 0.2
+    assert 0.1 < wrong.tv < 1
+    assert wrong.cross_entropy_gap == pytest.approx(wrong.kl, abs=6 * wrong.cross_entropy_gap_se)
+    assert exact.to_dict()["entropy_curve_mae"] == 0
+
+
+def test_a_gaussian_without_variance_is_refused():
+    tunnel = bw.tunnels.Regression(2, 5)
+    episodes = tunnel.sample(3, rng())
+    with pytest.raises(ValueError, match="variance that is not positive"):
+        measure(episodes.posterior * torch.tensor([1.0, -1.0]), episodes)
+
+
+def test_accuracy_counts_ties_by_their_share():
+    episodes = made([[[0.5, 0.5, 0.0]], [[1.0, 0.0, 0.0]]], [[1], [0]])
+    guess = Fixed([[[0.5, 0.5, 0.0]], [[0.2, 0.7, 0.1]]])
+    assert scoring.accuracy(guess, episodes) == (0.25, pytest.approx(0.25))
+    with pytest.raises(ValueError, match="gaussian: accuracy needs labels"):
+        scoring.accuracy(guess, bw.tunnels.Regression(2, 3).sample(2, rng()))
