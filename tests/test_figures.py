@@ -52,6 +52,22 @@ def attention(row: int, column: int, size: int = 6):
     return torch.tensor(pattern)
 
 
+def trail(changed: int | None = None):
+    """Beliefs about three states at four steps, one of them changed."""
+    rows = np.array([[0.2, 0.2, 0.6]] * 4)
+    if changed is not None:
+        rows[changed] = [0.6, 0.2, 0.2]
+    return rows
+
+
+def gaussian(at: int | None = None):
+    """Mean and variance at 8 points; one point is off."""
+    rows = np.tile([1.0, 4.0], (8, 1))
+    if at is not None:
+        rows[at] = [1.75, 6.25]
+    return rows
+
+
 even = np.full(5, 0.2)
 # One figure of each kind, drawn from two data sets, and how the text names the largest gap of each.
 KINDS = {
@@ -79,6 +95,8 @@ KINDS = {
                 "largest gap 0.75 bits to the exact posterior in kl: a"),
     "lines": (lambda d: figures.lines({"truth": STAIRS, "guess": STAIRS - 0.5 * np.eye(8)[d]}, exact="truth"),
               2, 6, "largest gap 0.5 bits to truth at 2", "largest gap 0.5 bits to truth at 6"),
+    "simplex": (lambda d: figures.simplex_trails({"exact posterior": trail(), "net": trail(d)}), 1, 3,
+                "total variation, largest gap 0.4 at step 2", "total variation, largest gap 0.4 at step 4"),
 }  # fmt: skip
 
 
@@ -271,6 +289,10 @@ def test_a_real_network_is_beside_its_oracle():
     (lambda: figures.attention_map(np.eye(3), ["x"]), "1 tokens for a pattern of 3"),
     (lambda: figures.lines({"a": [1, 2]}, exact="b"), "exact is 'b'"),
     (lambda: figures.lines({"a": [1, 2]}, [0]), "x has 1 points"),
+    (lambda: figures.simplex_trails({}), "trails is empty"),
+    (lambda: figures.simplex_trails({"a": [[0.5, 0.5]]}), r"a has shape \(1, 2\)"),
+    (lambda: figures.simplex_trails({"a": np.ones((2, 3))}), "rows of a are no distributions"),
+    (lambda: figures.simplex_trails({"a": trail(), "b": trail()[:2]}), "'a': 4, 'b': 2"),
     (lambda: figures.table([]), "at least one row"),
     (lambda: figures.Plot(None, " ", {}), "alt is empty"),
 ])  # fmt: skip
@@ -284,6 +306,17 @@ def test_numbers_read_as_a_person_writes_them():
             0.1: "0.1", 153.2: "153", -0.25: "-0.25", 1e-9: "1e-9", float("inf"): "infinite"}  # fmt: skip
     assert {value: words.number(value) for value in told} == told
     assert words.quantity(float("inf")) == "infinite" and words.quantity(0.0031) == "0.0031 bits"
+
+
+def test_beliefs_stand_where_the_corners_weigh_them():
+    points = figures.on_simplex(np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0.5, 0.5]]))
+    sides = [np.linalg.norm(points[i] - points[j]) for i, j in ((0, 1), (0, 2), (1, 2))]
+    np.testing.assert_allclose(sides, 1)
+    np.testing.assert_allclose(points[3], (points[1] + points[2]) / 2)
+    plot = figures.simplex_trails({"net": trail(2), "exact posterior": trail()})
+    np.testing.assert_allclose(line(plot, "exact posterior").get_xydata(), figures.on_simplex(trail()))
+    assert line(plot, "exact posterior").is_dashed() and line(plot, "net").get_linestyle() == "-"
+    assert [t.get_text() for t in plot.figure.axes[0].texts][-4:] == ["1", "2", "3", "4"]
 
 
 def test_labels_never_cover_each_other():

@@ -14,9 +14,11 @@ from bayeswind_lib.figures.curves import (
     learning_curves,
     lines,
 )
-from bayeswind_lib.figures.maps import attention_map
+from bayeswind_lib.figures.gaussians import bands, ellipses
+from bayeswind_lib.figures.maps import attention_map, heatmaps
 from bayeswind_lib.figures.plot import Plot, draw
 from bayeswind_lib.figures.points import rungs, scatter_two_measures
+from bayeswind_lib.figures.simplex import on_simplex, simplex_trails
 from bayeswind_lib.figures.style import COLOURS, ORACLE, STYLE, style
 from bayeswind_lib.figures.tables import Table, glue, table
 from bayeswind_lib.figures.words import number, quantity
@@ -28,17 +30,22 @@ __all__ = [
     "Plot",
     "Table",
     "attention_map",
+    "bands",
     "distributions",
     "draw",
+    "ellipses",
     "entropy_by_position",
     "gap_by_position",
     "glue",
+    "heatmaps",
     "learning_curves",
     "lines",
     "number",
+    "on_simplex",
     "quantity",
     "rungs",
     "scatter_two_measures",
+    "simplex_trails",
     "style",
     "table",
 ]

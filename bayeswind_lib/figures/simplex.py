@@ -1,0 +1,115 @@
+"""Beliefs about three states as points of a triangle, and the way that they go.
+
+Axes: K steps, S = 3 states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from bayeswind_lib.figures.plot import Plot, draw
+from bayeswind_lib.figures.style import DARK, GREY, ORACLE, line_style
+from bayeswind_lib.figures.words import array, largest_gap, number, sentence
+
+# Where certainty about each state stands: left, right, top.
+CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(3) / 2]])
+
+
+def on_simplex(belief: np.ndarray) -> np.ndarray:
+    """Points of the plane (..., 2) for beliefs (..., 3): the corners' mean, weighted by them.
+
+    >>> on_simplex(np.array([0.5, 0.5, 0.0])).tolist()
+    [0.5, 0.0]
+    """
+    return np.asarray(belief) @ CORNERS
+
+
+def simplex_trails(
+    trails: Mapping[str, Sequence[Sequence[float]]],
+    labels: Sequence[str] = ("state 0", "state 1", "state 2"),
+    *,
+    exact: str = "exact posterior",
+    title: str = "",
+) -> Plot:
+    """Beliefs about three states, step by step, as trails in a triangle.
+
+    A corner is certainty about its state, the middle is the even belief. Each step has its number
+    on the exact trail; the first label is the truth if it is called `exact`.
+
+    Args:
+        trails: beliefs (K, 3) by label, all of one length K.
+        labels: names of the corners: left, right, top.
+        exact: the label of the truth: dashed, and what distances are measured from.
+        title: above the triangle.
+    Raises:
+        ValueError: if a trail is not a row of distributions over three states, or lengths differ.
+    """
+    beliefs = {label: array(trail) for label, trail in trails.items()}
+    if not beliefs:
+        raise ValueError("trails is empty: give at least one")
+    for label, rows in beliefs.items():
+        if rows.ndim != 2 or rows.shape[1] != 3:
+            raise ValueError(f"{label} has shape {rows.shape}: expected (steps, 3)")
+        if (rows < 0).any() or np.abs(rows.sum(1) - 1).max(initial=0) > 1e-5:
+            raise ValueError(f"rows of {label} are no distributions: they must sum to 1")
+    lengths = {label: len(rows) for label, rows in beliefs.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"trails differ in length: {lengths}")
+
+    def paint(axes):
+        _paint_triangle(axes, labels)
+        _paint_trails(axes, beliefs, exact)
+        axes.set_title(title)
+
+    told = [_told(label, rows, beliefs.get(exact), labels) for label, rows in beliefs.items()]
+    parts = [title, f"Beliefs about {', '.join(labels)} at {next(iter(lengths.values()))} steps"]
+    alt = " ".join(sentence(part) for part in [*parts, *told] if part)
+    data = {f"{label}, {name}": rows[:, i] for label, rows in beliefs.items() for i, name in enumerate(labels)}
+    return draw(paint, alt, data, height=4.6)
+
+
+def _told(label: str, rows: np.ndarray, truth: np.ndarray | None, labels: Sequence[str]) -> str:
+    last = ", ".join(f"{name} {number(p)}" for name, p in zip(labels, rows[-1], strict=True))
+    words = f"{label}: at the end {last}"
+    if truth is None or truth is rows:
+        moved = np.abs(np.diff(rows, axis=0)).sum(1) / 2
+        if not len(moved):
+            return words
+        return f"{words}; it moves, in total variation, {largest_gap(moved, range(2, len(rows) + 1), '', 'at step')}"
+    distance = np.abs(rows - truth).sum(1) / 2
+    return f"{words}; total variation, {largest_gap(distance, range(1, len(rows) + 1), '', 'at step')}"
+
+
+def _paint_triangle(axes, labels: Sequence[str]) -> None:
+    edge = np.vstack([CORNERS, CORNERS[:1]])
+    axes.plot(*edge.T, color=GREY, linewidth=1.2, zorder=1)
+    for share in (0.25, 0.5, 0.75):  # lines of equal probability of one state
+        for i in range(3):
+            ends = [np.eye(3)[i] * share + np.eye(3)[j] * (1 - share) for j in range(3) if j != i]
+            axes.plot(*on_simplex(np.array(ends)).T, color="#D9DCDF", linewidth=0.8, zorder=0)
+    axes.plot(*on_simplex(np.full(3, 1 / 3)), "+", color=GREY, markersize=11, zorder=2)
+    places = zip(labels, CORNERS, [(0, -17), (0, -17), (0, 7)], strict=True)
+    for name, corner, offset in places:
+        axes.annotate(name, corner, xytext=offset, textcoords="offset points", ha="center")
+    axes.set_aspect("equal")
+    axes.set(xlim=(-0.12, 1.12), ylim=(-0.1, 0.97))
+    axes.axis("off")
+
+
+def _paint_trails(axes, beliefs: Mapping[str, np.ndarray], exact: str) -> None:
+    others = [label for label in beliefs if label != exact]
+    for label, rows in beliefs.items():
+        look = ORACLE if label == exact else line_style(others.index(label), of=len(others))
+        points = on_simplex(rows)
+        axes.plot(*points.T, label=label, **look)
+        ring = {"markersize": 14, "markerfacecolor": "none"} if label == exact else {"markersize": 8}
+        axes.plot(*points[-1], "o", color=look["color"], zorder=6, **ring)
+    first = next(iter(beliefs.values())) if exact not in beliefs else beliefs[exact]
+    for step, point in enumerate(on_simplex(first), 1):
+        axes.annotate(
+            str(step), point, xytext=(6, 5), textcoords="offset points", fontsize=11, color=DARK, zorder=7,
+        )
+    if len(beliefs) > 1:
+        axes.legend(loc="upper left", bbox_to_anchor=(-0.02, 1.0))
