@@ -240,3 +240,57 @@ def test_the_comparison_gives_each_optimiser_at_least_four_rates():
 def test_best_precision_is_one_that_a_recipe_takes():
     for device in DEVICES:
         assert smoke(precision=training.best_precision(device)).precision
+
+
+PAIRS = [
+    (tunnel, architecture, variant)
+    for tunnel in bw.tunnels.TUNNELS
+    for architecture, variant in (
+        ("transformer", None), ("transformer", "uniform"), ("mamba", None), ("lstm", None),
+        ("mlp", None), ("mlp", "sum"), ("mlp", "flattened"),
+    )
+]
+
+
+@pytest.mark.parametrize(("tunnel", "architecture", "variant"), PAIRS)
+def test_every_architecture_trains_in_every_tunnel(tunnel, architecture, variant):
+    """Forty updates lower the loss of what can be lowered, and the network comes back from its record."""
+    recipe = training.recipe(
+        tunnel, architecture, "smoke", variant, steps=40, batch_size=32, eval_every=40,
+        supervision="posterior", optimiser="adamw", learning_rate=1e-2,
+    )
+    model, record = train(recipe)
+    first, last = record["curve"][0], record["curve"][-1]
+    assert last["kl"] < first["kl"] + 0.05
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+    again = bw.models.build(record["architecture"], record["config"])
+    again.load_state_dict(model.state_dict())
+    inputs = bw.tunnels.build(tunnel, recipe.tunnel_config).sample(3, torch.Generator()).inputs
+    assert torch.equal(again.eval().predict(inputs), model.predict(inputs))
+
+
+def test_a_pool_is_all_that_is_ever_read():
+    """With a pool of 5, every update's episodes are among those 5; without, they never repeat."""
+    run = loop.start(smoke(pool=5))
+    rows = {tuple(row) for _ in range(20) for row in loop.draw(run).inputs.tolist()}
+    assert rows == {tuple(row) for row in run.pool.inputs.tolist()}
+    assert len(rows) == 5
+    first = loop.draw(run).inputs
+    run.step += 1
+    assert not torch.equal(loop.draw(run).inputs, first)
+    other = loop.start(smoke(pool=5, data_seed=1)).pool
+    assert not torch.equal(other.inputs, run.pool.inputs)
+
+
+@pytest.mark.parametrize("changes", [{"pool": 7}, {"model_config": {"positions": "random_subset", "n_positions": 30}}])
+def test_pools_and_random_positions_resume_exactly(tmp_path, changes):
+    recipe = smoke(steps=6, eval_every=6, **changes)
+    whole, _ = train(recipe)
+    run = loop.start(recipe)
+    for _ in range(3):
+        loop.update(run, run.model)
+    tmp_path.mkdir(exist_ok=True)
+    loop.save_state(run, tmp_path)
+    resumed, _ = train(recipe, tmp_path, resume=True)
+    for a, b in zip(whole.parameters(), resumed.parameters(), strict=True):
+        assert torch.equal(a, b)
