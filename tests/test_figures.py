@@ -68,6 +68,14 @@ def gaussian(at: int | None = None):
     return rows
 
 
+def gaussian(at: int | None = None):
+    """Mean and variance at 8 points; one point is off."""
+    rows = np.tile([1.0, 4.0], (8, 1))
+    if at is not None:
+        rows[at] = [1.75, 6.25]
+    return rows
+
+
 even = np.full(5, 0.2)
 # One figure of each kind, drawn from two data sets, and how the text names the largest gap of each.
 KINDS = {
@@ -95,6 +103,13 @@ KINDS = {
                 "largest gap 0.75 bits to the exact posterior in kl: a"),
     "lines": (lambda d: figures.lines({"truth": STAIRS, "guess": STAIRS - 0.5 * np.eye(8)[d]}, exact="truth"),
               2, 6, "largest gap 0.5 bits to truth at 2", "largest gap 0.5 bits to truth at 6"),
+    "bands": (lambda d: figures.bands({"exact posterior": gaussian(), "net": gaussian(d)}), 2, 5,
+              "largest gap 0.75 to exact posterior in the mean at 2, largest gap 0.5 in the standard deviation at 2",
+              "largest gap 0.75 to exact posterior in the mean at 5, largest gap 0.5 in the standard deviation at 5"),
+    "ellipses": (lambda d: figures.ellipses({"before": ((0, 0), np.eye(2)), "after": ((1, d), np.eye(2) * d)}), 2.0, 0.5,
+                 "largest gap 25.13 to a certain belief in area: after", "largest gap 12.57 to a certain belief in area: before"),
+    "heatmaps": (lambda d: figures.heatmaps({"net": np.eye(3)[[d, 1, 2]] * 0.5}, list("abc"), list("uvw"), marked=[1, 1, 2]),
+                 1, 0, "mean in the framed cells 0.5, in all 0.17", "mean in the framed cells 0.33, in all 0.17"),
     "simplex": (lambda d: figures.simplex_trails({"exact posterior": trail(), "net": trail(d)}), 1, 3,
                 "total variation, largest gap 0.4 at step 2", "total variation, largest gap 0.4 at step 4"),
 }  # fmt: skip

@@ -1,16 +1,16 @@
-"""Attention patterns as pictures.
+"""Attention patterns, and other tables of numbers, as pictures.
 
-Axes: T tokens.
+Axes: T tokens; R rows and C columns of a table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from bayeswind_lib.figures.plot import Plot, draw
-from bayeswind_lib.figures.words import array, number, sentence
+from bayeswind_lib.figures.words import array, largest_gap, number, sentence
 
 
 def attention_map(
@@ -71,3 +71,74 @@ def _words(weights: np.ndarray, names: list[str]) -> str:
         f"{number(even[row, column])}. Mean weight on the token itself {number(own)}, "
         f"on the token before {number(before)}."
     )
+
+
+def heatmaps(
+    panels: Mapping[str, Sequence[Sequence[float]]],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    *,
+    marked: Sequence[int] | None = None,
+    x_label: str = "",
+    y_label: str = "",
+    value: str = "weight",
+    title: str = "",
+) -> Plot:
+    """Tables of numbers between 0 and 1 side by side, on one scale of colours.
+
+    Args:
+        panels: (R, C) by label.
+        rows, columns: a name for each.
+        marked: the number of one column for each row, framed in every panel.
+        x_label, y_label: what columns and rows are.
+        value: what a colour stands for.
+        title: above the panels.
+    Raises:
+        ValueError: if shapes or names do not fit, or a number is not between 0 and 1.
+    """
+    tables = {label: array(panel) for label, panel in panels.items()}
+    shape = (len(rows), len(columns))
+    for label, table in tables.items():
+        if table.shape != shape:
+            raise ValueError(f"{label} has shape {table.shape}: expected {shape}, a number for each row and column")
+        if table.min() < -1e-9 or table.max() > 1 + 1e-6:
+            raise ValueError(f"{label} has numbers from {table.min():g} to {table.max():g}: expected 0 to 1")
+
+    def paint(axes):
+        figure = axes.figure
+        axes.remove()
+        panes = figure.subplots(1, len(tables), sharey=True, squeeze=False)[0]
+        for pane, (label, table) in zip(panes, tables.items(), strict=True):
+            image = pane.imshow(table, vmin=0, vmax=1, interpolation="nearest")
+            pane.set_xticks(range(shape[1]), columns, rotation=90, fontsize=10)
+            pane.set_yticks(range(shape[0]), rows, fontsize=10)
+            pane.grid(visible=False)
+            pane.set_xlabel(x_label)
+            pane.set_title(label, fontsize=11.5)
+            for row, column in enumerate([] if marked is None else marked):
+                pane.add_patch(_frame(row, int(column)))
+        panes[0].set_ylabel(y_label)
+        figure.colorbar(image, ax=list(panes), shrink=0.8, label=value)
+        if title:
+            figure.suptitle(title, fontsize=12.5, x=0.02, ha="left")
+
+    names = [f"{row}, {column}" for row in rows for column in columns]
+    alt = [title, f"{value.capitalize()} of {shape[0]} rows ({y_label}) and {shape[1]} columns ({x_label})"]
+    for label, table in tables.items():
+        told = f"{label}: {largest_gap(table.ravel(), names, '', 'to zero at')}"
+        if marked is not None:
+            told += f", mean in the framed cells {number(_at(table, marked).mean())}, in all {number(table.mean())}"
+        alt.append(told)
+    data = {"row": np.repeat(np.array(rows), shape[1]), "column": np.tile(np.array(columns), shape[0])}
+    data |= {label: table.ravel() for label, table in tables.items()}
+    return draw(paint, " ".join(sentence(part) for part in alt if part), data, height=3.6)
+
+
+def _frame(row: int, column: int):
+    from matplotlib.patches import Rectangle
+
+    return Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor="#D55E00", linewidth=2)
+
+
+def _at(table: np.ndarray, marked: Sequence[int]) -> np.ndarray:
+    return table[np.arange(len(table)), np.asarray([int(column) for column in marked])]
