@@ -228,7 +228,7 @@ class Mixer(nn.Module):
         self.conv = nn.Conv1d(E, E, config.conv, groups=E)
         self.x_proj = nn.Linear(E, sum(self.sizes), bias=False)
         self.dt_proj = nn.Linear(R, E)
-        self.A_log = nn.Parameter(torch.zeros(E, N))  # no weight decay: 0 is no natural rate
+        self.A_log = nn.Parameter(torch.zeros(E, N))  # weight decay would pull every rate to 1
         self.D = nn.Parameter(torch.ones(E))
         self.scan = Scan()
         self.out_proj = nn.Linear(E, D, bias=False)
