@@ -68,14 +68,6 @@ def gaussian(at: int | None = None):
     return rows
 
 
-def gaussian(at: int | None = None):
-    """Mean and variance at 8 points; one point is off."""
-    rows = np.tile([1.0, 4.0], (8, 1))
-    if at is not None:
-        rows[at] = [1.75, 6.25]
-    return rows
-
-
 even = np.full(5, 0.2)
 # One figure of each kind, drawn from two data sets, and how the text names the largest gap of each.
 KINDS = {
