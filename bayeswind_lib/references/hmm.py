@@ -287,7 +287,7 @@ class RoundedMatrices(_Belief):
     def rounded(self, matrix: torch.Tensor) -> torch.Tensor:
         """The matrix (B, S, V) as this predictor knows it."""
         if self.to == "grid":
-            return on_grid(matrix.permute(2, 1, 0)).permute(2, 1, 0).double() / 100
+            return on_grid(matrix.permute(2, 1, 0)).permute(2, 1, 0) / 100
         return normalised((100 * matrix).round().div(100).clamp(min=self.floor))
 
     def belief(self, transition, emission, observations):

@@ -47,7 +47,7 @@ def on_grid(weights: torch.Tensor) -> torch.Tensor:
     Args:
         weights: float (C, ...), positive; axis 0 runs over the outcomes of a distribution.
     Returns:
-        float32 (C, ...), whole numbers that sum to 100 over axis 0.
+        (C, ...) of the same type, whole numbers that sum to 100 over axis 0.
     """
     share = weights / weights.sum(0)
     share = share.clamp_(min=MIN_CENTS / 100)
@@ -309,20 +309,23 @@ class HMM:
         return self._draw_matrices(1, rng)
 
     def _draw_matrices(self, batch: int, rng: torch.Generator):
-        """T (B, S, S) and E (B, S, V), float64, from the prior, where `rng` lives: logarithms
-        differ between devices in the last bit, and one bit can move a cent."""
+        """T (B, S, S) and E (B, S, V), float64, from the prior, on the device of `rng`.
+
+        Logarithms in float64: their last bit differs between processors, and in float32 it would
+        move a cent in one episode of some thousand.
+        """
         S, V, device = self.n_states, self.n_symbols, rng.device
         # float32 numbers have 24 random bits here, as fine as what is made of them.
         draws = torch.rand(S * (S + V), batch, generator=rng, device=device)
         stay = None
         if self.sticky:
             # torch's own gamma sampler: torch.distributions offers none that takes a generator.
-            shape = torch.full((S, batch), 1.0 + self.sticky, device=device)
+            shape = torch.full((S, batch), 1.0 + self.sticky, dtype=torch.float64, device=device)
             stay = torch._standard_gamma(shape, generator=rng)
         transition = torch.empty(batch, S, S, dtype=torch.float64, device=device)
         emission = torch.empty(batch, S, V, dtype=torch.float64, device=device)
         for some in chunks(batch, device):
-            weights = (1 - draws[:, some]).log_().neg_()  # exponential, so rows are Dirichlet(1)
+            weights = (1 - draws[:, some].double()).log_().neg_()  # exponential, so rows are Dirichlet(1)
             moves = weights[: S * S].view(S, S, -1)  # (to, from, b)
             if stay is not None:
                 moves.diagonal().copy_(stay[:, some].T)
@@ -332,7 +335,7 @@ class HMM:
 
     def _distributions(self, weights: torch.Tensor) -> torch.Tensor:
         if self.generator == "grid":
-            return on_grid(weights).double().div_(100)
+            return on_grid(weights).div_(100)
         return on_lattice(weights).div_(RAW_UNITS)
 
     def _walk(self, transition, emission, for_states, for_symbols):
@@ -361,8 +364,10 @@ class HMM:
             states, observations: int64 (B, K); with predicts="next_symbol" (B, K + 1), and the
                 last symbol is not shown.
         Raises:
-            ValueError: if the header cannot spell the matrices, or a symbol is impossible.
+            ValueError: if shapes do not fit, the header cannot spell the matrices, or a symbol is
+                impossible.
         """
+        self._check_latents(transition, emission, states, observations)
         latents = {"transition": transition, "emission": emission}
         if self.predicts == "next_symbol":
             latents["next_symbols"] = observations[:, 1:].contiguous()
@@ -372,6 +377,23 @@ class HMM:
         truth = self._truth(transition, emission, observations)
         targets = latents["states" if self.predicts == "states" else "next_symbols"]
         return Episodes(inputs, targets, truth, latents)
+
+    def _check_latents(self, transition, emission, states, observations) -> None:
+        S, V, batch = self.n_states, self.n_symbols, len(observations)
+        for name, matrix, shape in (
+            ("transition", transition, (batch, S, S)), ("emission", emission, (batch, S, V)),
+        ):
+            if matrix.shape != shape or matrix.dtype != torch.float64:
+                raise ValueError(
+                    f"{name} has shape {tuple(matrix.shape)} and dtype {matrix.dtype}: "
+                    f"expected {shape}, torch.float64"
+                )
+        least = 1 + (self.predicts == "next_symbol")
+        if states.shape != observations.shape or observations.shape[1:].numel() < least:
+            raise ValueError(
+                f"states have shape {tuple(states.shape)} and observations "
+                f"{tuple(observations.shape)}: expected the same (B, K) with K at least {least}"
+            )
 
     def _truth(self, transition, emission, observations) -> torch.Tensor:
         """The exact answer, float64 (B, K, Y)."""
