@@ -4,5 +4,14 @@ Needs ipywidgets, which is imported with this package and not before.
 """
 
 from bayeswind_lib.widgets.bijection import BijectionExplorer, bijection_explorer
+from bayeswind_lib.widgets.hmm import HMMExplorer, hmm_explorer
+from bayeswind_lib.widgets.regression import RegressionExplorer, regression_explorer
 
-__all__ = ["BijectionExplorer", "bijection_explorer"]
+__all__ = [
+    "BijectionExplorer",
+    "HMMExplorer",
+    "RegressionExplorer",
+    "bijection_explorer",
+    "hmm_explorer",
+    "regression_explorer",
+]

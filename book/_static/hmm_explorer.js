@@ -1,0 +1,495 @@
+// The HMM explorer: see a hidden chain's symbols one by one; the exact belief about its state beside
+// predictors that remember less. A classic script without dependencies, so that it also runs from a
+// folder. It mounts on every element .bw-explorer[data-explorer="hmm"]; its arithmetic is that of
+// bayeswind_lib/tunnels/hmm.py, references/hmm.py and widgets/hmm.py, and is compared with it by the
+// tests. More predictors can stand beside these: bwHmm.addPredictor, bwHmm.tablePredictor.
+(function () {
+  "use strict";
+
+  const SVG = "http://www.w3.org/2000/svg";
+  const SIZE = 3, LENGTH = 20; // states and symbols; symbols that nature draws
+  const CHAINS = { fast: { kappa: 0, least: 5 }, slow: { kappa: 20, least: 1 } };
+  const live = []; // the explorers on this page, to draw again when a predictor joins
+  let mounted = 0;
+
+  // ---- the mathematics -----------------------------------------------------------------------
+
+  const states = Array.from({ length: SIZE }, (_, i) => i);
+  const even = () => states.map(() => 1 / SIZE);
+  const sum = (row) => row.reduce((total, p) => total + p, 0);
+  const normalised = (row) => { const total = sum(row); return row.map((p) => p / total); };
+
+  // Where the belief goes when the chain moves: sum over i of belief[i] T[i][j].
+  function transport(belief, transition) {
+    return states.map((j) => sum(states.map((i) => belief[i] * transition[i][j])));
+  }
+
+  // The belief once a symbol is seen: each state by how likely it emits the symbol.
+  function correct(belief, emission, symbol) {
+    return normalised(states.map((s) => belief[s] * emission[s][symbol]));
+  }
+
+  // Exact belief after every symbol; the first one is emitted by the start state itself.
+  function filter(transition, emission, symbols, start = even()) {
+    const rows = [];
+    symbols.forEach((symbol, t) => {
+      const before = t ? transport(rows[t - 1], transition) : start;
+      rows.push(correct(before, emission, symbol));
+    });
+    return rows;
+  }
+
+  // The distribution that the chain keeps, by elimination on pi (I - T + 1) = (1, 1, 1).
+  function stationary(transition) {
+    const rows = states.map((j) => [
+      ...states.map((i) => (i === j ? 1 : 0) - transition[i][j] + 1), 1,
+    ]);
+    for (const i of states) {
+      const pivot = states.slice(i).reduce((best, r) => (Math.abs(rows[r][i]) > Math.abs(rows[best][i]) ? r : best), i);
+      [rows[i], rows[pivot]] = [rows[pivot], rows[i]];
+      for (const r of states) {
+        if (r === i) continue;
+        const share = rows[r][i] / rows[i][i];
+        rows[r] = rows[r].map((value, c) => value - share * rows[i][c]);
+      }
+    }
+    return states.map((i) => rows[i][SIZE] / rows[i][i]);
+  }
+
+  // The exact filter on the last `window` symbols alone, started from the stationary distribution.
+  function windowFilter(transition, emission, symbols, window) {
+    const start = stationary(transition);
+    return symbols.map((_, t) => {
+      const first = Math.max(t + 1 - window, 0);
+      const seen = symbols.slice(first, t + 1);
+      return filter(transition, emission, seen, first ? start : even())[seen.length - 1];
+    });
+  }
+
+  function emissionOnly(emission, symbols) {
+    return symbols.map((symbol) => correct(even(), emission, symbol));
+  }
+
+  // Shannon entropy in bits, and the divergence of a prediction from the truth; 0 log 0 is 0.
+  function entropy(row) {
+    return row.reduce((bits, p) => (p > 0 ? bits - p * Math.log2(p) : bits), 0);
+  }
+
+  function divergence(truth, row) {
+    return Math.max(truth.reduce((bits, p, s) => (p > 0 ? bits + p * Math.log2(p / row[s]) : bits), 0), 0);
+  }
+
+  // ---- nature --------------------------------------------------------------------------------
+
+  // Random numbers that a seed repeats (mulberry32), as in widgets/hmm.py.
+  function generator(seed) {
+    let state = seed >>> 0;
+    return function () {
+      state = (state + 0x6d2b79f5) >>> 0;
+      let t = Math.imul(state ^ (state >>> 15), state | 1);
+      t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+      return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+    };
+  }
+
+  // To the nearest whole number, from the middle to the even one, as Python rounds.
+  function roundEven(x) {
+    const up = Math.round(x);
+    return up - x === 0.5 && up % 2 ? up - 1 : up;
+  }
+
+  // A distribution in whole cents; every step as in widgets/hmm.py, so that both draw the same.
+  function drawRow(random, own, kappa, least) {
+    const cuts = Array.from({ length: SIZE + kappa - 1 }, random).sort((a, b) => a - b);
+    const edges = [0, ...cuts, 1];
+    let place = 0;
+    const share = states.map((i) => {
+      const from = place;
+      place += i === own ? 1 + kappa : 1;
+      return Math.max(edges[place] - edges[from], least / 100);
+    });
+    const total = share[0] + share[1] + share[2];
+    const cents = share.map((part) => Math.max(roundEven(part * (100 / total)), least));
+    while (sum(cents) < 100) cents[cents.indexOf(Math.min(...cents))] += 1;
+    while (sum(cents) > 100) cents[cents.indexOf(Math.max(...cents))] -= 1;
+    return cents;
+  }
+
+  function draw(seed, { kappa, least } = CHAINS.fast) {
+    const random = generator(seed);
+    const transition = states.map((i) => drawRow(random, i, kappa, least));
+    const emission = states.map((i) => drawRow(random, i, 0, 5));
+    const outcome = (row) => {
+      const place = random() * 100;
+      return (place >= row[0]) + (place >= row[0] + row[1]);
+    };
+    const path = [], symbols = [];
+    let state = Math.floor(random() * SIZE);
+    for (let t = 0; t < LENGTH; t++) {
+      path.push(state);
+      symbols.push(outcome(emission[state]));
+      state = outcome(transition[state]);
+    }
+    return { transition, emission, states: path, symbols };
+  }
+
+  const probabilities = (cents) => cents.map((row) => row.map((cent) => cent / 100));
+
+  // ---- predictors ----------------------------------------------------------------------------
+
+  // Each is { name, label(episode), beliefs(episode) }; an episode is { seed, chain, transition,
+  // emission, symbols (those seen), window }. `beliefs` gives one row a symbol, or null where it
+  // has no answer; then nothing is drawn.
+  const predictors = [
+    {
+      name: "window",
+      label: (e) => (e.window === 1 ? "last symbol" : `last ${e.window} symbols`),
+      beliefs: (e) => windowFilter(e.transition, e.emission, e.symbols, e.window),
+    },
+    {
+      name: "look",
+      label: () => "this symbol alone",
+      beliefs: (e) => emissionOnly(e.emission, e.symbols),
+    },
+  ];
+
+  function addPredictor(predictor) {
+    const at = predictors.findIndex((known) => known.name === predictor.name);
+    if (at >= 0) predictors[at] = predictor;
+    else predictors.push(predictor);
+    live.forEach((redraw) => redraw());
+  }
+
+  // A predictor that looks its answers up: rows by "seed chain symbol,symbol,...", as
+  // { "1 fast 0,2": [0.1, 0.2, 0.7] }. A trained network fits into such a table.
+  function tablePredictor(name, label, table) {
+    return {
+      name,
+      label: () => label,
+      beliefs(e) {
+        const rows = e.symbols.map((_, t) => table[`${e.seed} ${e.chain} ${e.symbols.slice(0, t + 1).join(",")}`]);
+        return rows.every(Boolean) ? rows : null;
+      },
+    };
+  }
+
+  // ---- one episode ---------------------------------------------------------------------------
+
+  class Episode {
+    constructor(seed, chain) {
+      const drawn = draw(seed, CHAINS[chain]);
+      Object.assign(this, { seed, chain, states: drawn.states, all: drawn.symbols });
+      this.transition = probabilities(drawn.transition);
+      this.emission = probabilities(drawn.emission);
+      this.seen = 0;
+      this.window = 2;
+      this.chosen = false; // whether the reader put a symbol in nature's place
+    }
+
+    get symbols() { return this.all.slice(0, this.seen); }
+    get done() { return this.seen >= LENGTH; }
+    get exact() { return filter(this.transition, this.emission, this.symbols); }
+
+    reveal(symbol = this.all[this.seen]) {
+      if (this.done) return;
+      if (symbol !== this.all[this.seen]) this.chosen = true;
+      this.all[this.seen] = symbol;
+      this.seen += 1;
+    }
+
+    // The exact belief and every predictor's that has one, at steps 0 (nothing seen) to `seen`.
+    rows(names) {
+      const found = [{ name: "exact", label: "exact posterior", rows: [even(), ...this.exact] }];
+      for (const one of predictors) {
+        const rows = !names || names.includes(one.name) ? one.beliefs(this) : null;
+        if (rows) found.push({ name: one.name, label: one.label(this), rows: [even(), ...rows] });
+      }
+      return found;
+    }
+  }
+
+  // ---- small helpers -------------------------------------------------------------------------
+
+  const DRAWN = ["svg", "g", "rect", "path", "line", "circle", "text"];
+
+  function element(name, attributes = {}, ...children) {
+    const node = DRAWN.includes(name) ? document.createElementNS(SVG, name) : document.createElement(name);
+    for (const [key, value] of Object.entries(attributes)) {
+      if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+      else if (value === true) node.setAttribute(key, "");
+      else if (value !== false && value !== undefined) node.setAttribute(key, value);
+    }
+    node.append(...children);
+    return node;
+  }
+
+  const bits = (value) => (value < 5e-7 ? "0 bits" : value < 1e-3 ? `${value.toExponential(1)} bits` : `${value.toFixed(3)} bits`);
+  const chance = (p) => p.toFixed(3);
+
+  // ---- the explorer --------------------------------------------------------------------------
+
+  function mount(root) {
+    const id = `bw-hmm-${++mounted}`;
+    const names = root.dataset.predictors ? root.dataset.predictors.split(/[\s,]+/) : null;
+    let episode = new Episode(+(root.dataset.seed || 1), root.dataset.chain || "fast");
+    let spot = null; // the chip that has to keep the keyboard's focus after a redraw
+
+    const slider = (name, min, max, value, move) => element("input", {
+      type: "range", min, max, value, id: `${id}-${name}`, "data-control": name,
+      oninput: (event) => move(+event.target.value),
+    });
+    const seen = slider("seen", 0, LENGTH, 0, (n) => change(() => { episode.seen = n; }));
+    const memory = slider("window", 1, 10, episode.window, (n) => change(() => { episode.window = n; }));
+    const seenText = element("output", { for: `${id}-seen` });
+    const memoryText = element("output", { for: `${id}-window` });
+    const kinds = [["fast: states change often", "fast"], ["slow: states stay", "slow"]].map(([words, value]) =>
+      element("label", {}, element("input", {
+        type: "radio", name: `${id}-chain`, value, checked: value === episode.chain,
+        onchange: () => start(episode.seed, value),
+      }), ` ${words}`));
+    const hidden = element("input", { type: "checkbox", id: `${id}-hidden`, onchange: () => update() });
+    const button = (words, action, press) =>
+      element("button", { type: "button", "data-action": action, onclick: press }, words);
+    const next = button("See next symbol", "next", () => change(() => episode.reveal()));
+    const back = button("Step back", "back", () => change(() => { episode.seen = Math.max(episode.seen - 1, 0); }));
+    const fresh = button("New chain", "new", () => start(episode.seed + 1, episode.chain));
+
+    const chips = element("div", { class: "bw-chips", role: "group", "aria-labelledby": `${id}-choose` });
+    const status = element("p", { class: "bw-status", role: "status", "aria-live": "polite" });
+    const legend = element("ul", { class: "bw-legend" });
+    const triangle = element("div", { class: "bw-chart" });
+    const bars = element("div", { class: "bw-chart" });
+    const curve = element("div", { class: "bw-chart" });
+    const told = element("p", { class: "bw-told" });
+    const moves = element("table", {}), shows = element("table", {});
+
+    root.replaceChildren(
+      element("div", { class: "bw-controls" },
+        element("div", { class: "bw-field" }, element("label", { for: `${id}-seen` }, "Symbols seen"), seen, seenText),
+        element("div", { class: "bw-field" }, element("label", { for: `${id}-window` }, "Window, symbols remembered"), memory, memoryText),
+        element("fieldset", { class: "bw-field" }, element("legend", {}, "Chain"), ...kinds),
+        element("label", { class: "bw-field", for: `${id}-hidden` }, hidden, " show the hidden states"),
+        element("div", { class: "bw-buttons" }, next, back, fresh)),
+      element("div", { class: "bw-choose" },
+        element("span", { id: `${id}-choose` }, "Or choose the symbol that follows:"), chips),
+      told, status, legend,
+      element("div", { class: "bw-pair" }, triangle, bars), curve,
+      element("div", { class: "bw-tables" }, moves, shows));
+    root.setAttribute("role", "group");
+    root.setAttribute("aria-label", "Hidden chain explorer");
+
+    function start(seed, chain) {
+      const window = episode.window;
+      episode = new Episode(seed, chain);
+      episode.window = window;
+      update();
+    }
+
+    function change(action) {
+      const before = document.activeElement;
+      spot = root.contains(before) && before.dataset.chip ? before.dataset.chip : null;
+      action();
+      update();
+    }
+
+    function update() {
+      const all = episode.rows(names);
+      seen.value = episode.seen;
+      memory.value = episode.window;
+      seenText.textContent = `${episode.seen} of ${LENGTH}`;
+      memoryText.textContent = episode.window;
+      next.disabled = episode.done;
+      back.disabled = episode.seen === 0;
+      status.textContent = describe(episode, all);
+      legend.replaceChildren(...all.map((one, i) => element("li", {},
+        element("span", { class: `bw-key bw-look-${i}`, "aria-hidden": "true" }), one.label)));
+      drawChips();
+      drawTriangle(triangle, all);
+      drawBars(bars, all);
+      drawEntropy(curve, all);
+      tell();
+      matrix(moves, "Chance of the next state", episode.transition, "to", null);
+      matrix(shows, "Chance of a symbol", episode.emission, "symbol", episode.seen ? episode.symbols[episode.seen - 1] : null);
+      Object.assign(root.dataset, { seen: episode.seen, seed: episode.seed, entropy: entropy(all[0].rows[episode.seen]) });
+      // A disabled button takes no keys: hand the focus on.
+      if (next.disabled && document.activeElement === next) fresh.focus();
+      if (back.disabled && document.activeElement === back) next.focus();
+    }
+
+    function drawChips() {
+      chips.replaceChildren(...states.map((symbol) => {
+        const p = episode.seen ? transport(episode.exact[episode.seen - 1], episode.transition) : even();
+        const likely = sum(states.map((s) => p[s] * episode.emission[s][symbol]));
+        return element("button", {
+          type: "button", class: "bw-chip", "data-chip": `symbol ${symbol}`, disabled: episode.done,
+          "aria-label": `symbol ${symbol}, probability ${chance(likely)}`, title: `probability ${chance(likely)}`,
+          onclick: () => change(() => episode.reveal(symbol)),
+        }, String(symbol));
+      }));
+      if (!spot) return;
+      const again = chips.querySelector(`[data-chip="${spot}"]:not(:disabled)`) || back;
+      again.focus();
+      spot = null;
+    }
+
+    function tell() {
+      const n = episode.seen;
+      hidden.disabled = episode.chosen;
+      if (!n) { told.textContent = "No symbol seen yet."; return; }
+      let words = `Symbols: ${episode.symbols.join(", ")}.`;
+      if (episode.chosen) words += " You chose one of them, so nature\u2019s hidden states no longer belong to them.";
+      else if (hidden.checked) words += ` Hidden states: ${episode.states.slice(0, n).join(", ")}.`;
+      told.textContent = words;
+    }
+
+    live.push(update);
+    update();
+    new ResizeObserver(() => {
+      if (Math.abs(curve.clientWidth - (curve.drawnWidth || 0)) > 1) update();
+    }).observe(root);
+  }
+
+  // ---- the words -----------------------------------------------------------------------------
+
+  function describe(episode, all) {
+    const n = episode.seen, exact = all[0].rows[n];
+    if (!n) return `No symbol seen: every state has probability 1/3, entropy ${bits(entropy(exact))}.`;
+    const others = all.slice(1).map((one) => ` ${one.label[0].toUpperCase()}${one.label.slice(1)}: KL ${bits(divergence(exact, one.rows[n]))}.`);
+    return `After ${n} ${n === 1 ? "symbol" : "symbols"}: the belief is ${exact.map(chance).join(", ")}, ` +
+      `entropy ${bits(entropy(exact))}.${others.join("")}`;
+  }
+
+  function matrix(table, caption, rows, kind, column) {
+    table.replaceChildren(
+      element("caption", {}, caption),
+      element("thead", {}, element("tr", {}, element("td", {}),
+        ...states.map((j) => element("th", { scope: "col" }, `${kind} ${j}`)))),
+      element("tbody", {}, ...rows.map((row, i) => element("tr", {},
+        element("th", { scope: "row" }, `state ${i}`),
+        ...row.map((p, j) => element("td", j === column ? { class: "bw-seen" } : {}, p.toFixed(2)))))));
+  }
+
+  // ---- the drawings --------------------------------------------------------------------------
+
+  function frame(box, height, label, least = 200) {
+    const width = Math.max(box.clientWidth, least);
+    box.drawnWidth = box.clientWidth;
+    const svg = element("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label });
+    box.replaceChildren(svg);
+    return { svg, width, left: 40, right: width - 10, top: 26, bottom: height - 40 };
+  }
+
+  function text(x, y, words, anchor = "middle", kind = "") {
+    return element("text", { x, y, "text-anchor": anchor, class: kind }, words);
+  }
+
+  const path = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x} ${y}`).join("");
+
+  // A circle, a square, a triangle, ...: predictors differ in shape as well as in colour.
+  function mark(i, [x, y], size) {
+    const kind = `bw-mark bw-look-${i}`;
+    if (i === 0) return element("circle", { cx: x, cy: y, r: size + 3, class: kind });
+    if (i === 1) return element("circle", { cx: x, cy: y, r: size, class: kind });
+    if (i === 2) return element("rect", { x: x - size, y: y - size, width: 2 * size, height: 2 * size, class: kind });
+    return element("path", { d: `M${x} ${y - size * 1.2}L${x + size * 1.2} ${y + size}L${x - size * 1.2} ${y + size}Z`, class: kind });
+  }
+
+  // Certainty about state 0 is the left corner, 1 the right one, 2 the top.
+  function drawTriangle(box, all) {
+    const n = all[0].rows.length - 1;
+    const now = all.map((one) => `${one.label} ${one.rows[n].map(chance).join(", ")}`).join("; ");
+    const side = Math.min(Math.max(box.clientWidth, 200) - 60, 300), tall = side * Math.sqrt(3) / 2;
+    const f = frame(box, tall + 62, `Triangle of beliefs about states 0, 1 and 2 after ${n} symbols: ${now}.`);
+    const left = (f.width - side) / 2, bottom = 30 + tall;
+    const at = (row) => [left + side * (row[1] + row[2] / 2), bottom - tall * row[2]];
+    const corner = (i) => states.map((s) => (s === i ? 1 : 0));
+    for (const share of [0.25, 0.5, 0.75]) {
+      for (const i of states) {
+        const ends = states.filter((j) => j !== i).map((j) => at(states.map((s) => (s === i ? share : s === j ? 1 - share : 0))));
+        f.svg.append(element("path", { d: path(ends), class: "bw-grid" }));
+      }
+    }
+    f.svg.append(element("path", { d: `${path(states.map((i) => at(corner(i))))}Z`, class: "bw-edge" }));
+    const names = [["start", 0, 20], ["end", 0, 20], ["middle", 0, -8]];
+    names.forEach(([anchor, dx, dy], i) => {
+      const [x, y] = at(corner(i));
+      f.svg.append(text(x + dx, y + dy, `state ${i}`, anchor));
+    });
+    all.slice().reverse().forEach((one, back) => {
+      const i = all.length - 1 - back, points = one.rows.map(at);
+      if (i === 0) {
+        f.svg.append(element("path", { d: path(points), class: "bw-trail" }),
+          ...points.slice(0, -1).map(([x, y]) => element("circle", { cx: x, cy: y, r: 2.6, class: "bw-past" })));
+      }
+      f.svg.append(mark(i, points[n], 5.5));
+    });
+  }
+
+  function drawBars(box, all) {
+    const n = all[0].rows.length - 1;
+    const told = all.map((one) => `${one.label} ${one.rows[n].map(chance).join(", ")}`).join("; ");
+    const f = frame(box, 300, `Bars of the probability of states 0, 1 and 2: ${told}.`);
+    const toY = (p) => f.bottom - p * (f.bottom - f.top);
+    axes(f, [0, 0.25, 0.5, 0.75, 1], toY, String, "probability", "hidden state now");
+    const step = (f.right - f.left) / SIZE;
+    for (const s of states) {
+      const x = f.left + s * step, inner = (step * 0.7) / (all.length - 1 || 1);
+      f.svg.append(text(x + step / 2, f.bottom + 17, String(s)));
+      all.slice(1).forEach((one, i) => f.svg.append(element("rect", {
+        x: x + step * 0.15 + i * inner, width: inner * 0.92, y: toY(one.rows[n][s]),
+        height: f.bottom - toY(one.rows[n][s]), class: `bw-bar bw-look-${i + 1}`,
+      })));
+      f.svg.append(element("rect", {
+        x: x + step * 0.08, width: step * 0.84, y: toY(all[0].rows[n][s]),
+        height: f.bottom - toY(all[0].rows[n][s]), class: "bw-bar bw-look-0",
+      }));
+    }
+  }
+
+  function axes(f, ticks, toY, format, title, below) {
+    for (const tick of ticks) {
+      f.svg.append(element("line", { x1: f.left, x2: f.right, y1: toY(tick), y2: toY(tick), class: "bw-grid" }),
+        text(f.left - 7, toY(tick) + 4, format(tick), "end"));
+    }
+    f.svg.append(text(4, 15, title, "start", "bw-title"), text((f.left + f.right) / 2, f.bottom + 35, below));
+  }
+
+  function drawEntropy(box, all) {
+    const n = all[0].rows.length - 1, heights = all.map((one) => one.rows.map(entropy));
+    const told = all.map((one, i) => `${one.label} ${heights[i].map((h) => h.toFixed(3)).join(", ")}`).join("; ");
+    const f = frame(box, 230, `Entropy in bits after 0 to ${n} symbols: ${told}.`);
+    const top = Math.log2(SIZE) * 1.06;
+    const toY = (h) => f.bottom - (h / top) * (f.bottom - f.top);
+    const toX = (i) => f.left + 8 + (i / LENGTH) * (f.right - f.left - 16);
+    axes(f, [0, 0.5, 1, 1.5], toY, (t) => t.toFixed(1), "entropy (bits)", "symbols seen");
+    const stride = f.width < 420 ? 5 : 2;
+    for (let i = 0; i <= LENGTH; i += stride) f.svg.append(text(toX(i), f.bottom + 17, String(i)));
+    heights.map((hs, i) => [hs, i]).reverse().forEach(([hs, i]) => {
+      const points = hs.map((h, t) => [toX(t), toY(h)]);
+      f.svg.append(element("path", { d: path(points), class: `bw-line bw-look-${i}` }));
+      points.forEach((point, t) => f.svg.append(mark(i, point, t === n ? 4.5 : i ? 2.6 : 0)));
+    });
+  }
+
+  // ---- start ---------------------------------------------------------------------------------
+
+  function mountAll() {
+    for (const root of document.querySelectorAll('.bw-explorer[data-explorer="hmm"]')) {
+      if (root.dataset.mounted) continue;
+      root.dataset.mounted = "true";
+      try {
+        mount(root);
+      } catch (problem) {
+        root.textContent = `The explorer could not start: ${problem.message}`;
+        throw problem;
+      }
+    }
+  }
+
+  window.bwHmm = {
+    CHAINS, Episode, addPredictor, correct, divergence, draw, emissionOnly, entropy, filter, generator,
+    mountAll, predictors, probabilities, stationary, tablePredictor, transport, windowFilter,
+  };
+  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", mountAll);
+  else mountAll();
+})();

@@ -1,0 +1,353 @@
+"""The HMM explorer in a notebook, and its twin on the page, against the library."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from _support import ROOT
+from _support_browser import chromium
+
+import bayeswind_lib as bw
+from bayeswind_lib.references import hmm as references
+from bayeswind_lib.tunnels.hmm import forward_filter, on_grid
+from bayeswind_lib.widgets import hmm as widget
+
+STATIC = ROOT / "book" / "_static"
+PAGE = """<!DOCTYPE html><html lang="en" data-theme="{theme}"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1"><title>Explorer</title>
+<link rel="stylesheet" href="hmm_explorer.css">
+<style>html[data-theme=dark] {{ background: #14181e; color: #eee }} body {{ margin: 12px }}</style>
+<script defer src="hmm_explorer.js"></script></head>
+<body><main><h1>Page</h1><div class="bw-explorer" data-explorer="hmm"></div></main></body></html>"""
+pytestmark = pytest.mark.xdist_group("browser")
+FAST, SLOW = widget.CHAINS
+
+
+# ---- what both draw -----------------------------------------------------------------------------
+
+
+def test_a_chain_is_made_of_distributions_on_the_grid():
+    for seed in range(200):
+        for kappa, least in widget.CHAINS.values():
+            drawn = widget.draw_chain(seed, kappa, least)
+            for name, floor in (("transition", least), ("emission", 5)):
+                assert [sum(row) for row in drawn[name]] == [100, 100, 100]
+                assert min(map(min, drawn[name])) >= floor
+            assert len(drawn["states"]) == len(drawn["symbols"]) == widget.LENGTH
+            assert {*drawn["states"], *drawn["symbols"]} <= {0, 1, 2}
+
+
+def test_rows_are_those_of_the_tunnels_grid():
+    """The same rounding and repair, up to which of two equal entries has the odd cent."""
+    for seed in range(300):
+        random = widget.generator(seed)
+        cents = widget.draw_row(random, 0, 0, 5)
+        again = widget.generator(seed)
+        cuts = sorted(again() for _ in range(2))
+        gaps = torch.tensor([cuts[0], cuts[1] - cuts[0], 1 - cuts[1]], dtype=torch.float64)
+        assert sorted(cents) == sorted(on_grid(gaps[:, None])[:, 0].int().tolist()), seed
+
+
+def test_nature_follows_its_own_matrices():
+    """Moves and symbols of 3,000 chains as often as their matrices say (5 standard errors)."""
+    moved, shown, expected = np.zeros(9), np.zeros(9), np.zeros((2, 9))
+    for seed in range(3000):
+        drawn = widget.draw_chain(seed)
+        T, E = (np.array(drawn[name]) / 100 for name in ("transition", "emission"))
+        states, symbols = np.array(drawn["states"]), np.array(drawn["symbols"])
+        moved += np.bincount(3 * states[:-1] + states[1:], minlength=9)
+        shown += np.bincount(3 * states + symbols, minlength=9)
+        expected += [
+            (np.bincount(states[:-1], minlength=3)[:, None] * T).ravel(),
+            (np.bincount(states, minlength=3)[:, None] * E).ravel(),
+        ]
+    for got, want in zip((moved, shown), expected, strict=True):
+        assert (np.abs(got - want) < 5 * np.sqrt(want)).all()
+
+
+# ---- in a notebook ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def explorer():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield bw.widgets.hmm_explorer()
+
+
+def drawn(explorer) -> tuple:
+    """What the reader sees: sentence, alternative texts and the page itself."""
+    plots = explorer.triangle, explorer.bars, explorer.curve
+    return explorer.words, *(plot.alt for plot in plots), explorer.children[-1].value
+
+
+def test_each_control_changes_what_is_seen(explorer):
+    seen = [drawn(explorer)]
+    settings = (("seen", 6), ("window", 1), ("chain", SLOW), ("seed", 7), ("seen", 20))
+    for control, value in settings:
+        getattr(explorer, control).value = value
+        seen.append(drawn(explorer))
+    for before, after in zip(seen, seen[1:], strict=False):
+        assert all(a != b for a, b in zip(before, after, strict=True))
+    assert "Hidden states" not in seen[-1][-1]
+    explorer.hidden.value = True
+    assert "Hidden states" in explorer.children[-1].value
+
+
+def test_every_step_shows_the_beliefs_of_the_library(explorer):
+    tunnel = bw.tunnels.HMM(3, 3, widget.LENGTH)
+    for chain in widget.CHAINS:
+        explorer.chain.value = chain
+        T, E, symbols = explorer.transition, explorer.emission, explorer.symbols
+        exact = forward_filter(T, E, symbols)[0]
+        short = references.WindowFilter(tunnel, 3).belief(T, E, symbols)[0]
+        explorer.window.value = 3
+        for step in (1, 2, 9, 20):
+            explorer.seen.value = step
+            np.testing.assert_allclose(explorer.bars.data["exact posterior"], exact[step - 1])
+            np.testing.assert_allclose(explorer.bars.data["last 3 symbols"], short[step - 1])
+            kl = float(bw.scoring.kl_bits(exact[step - 1], short[step - 1].log2()))
+            assert f"KL {bw.figures.quantity(kl if kl > 1e-12 else 0.0)}" in explorer.words
+            assert explorer.words.startswith(f"After {step} symbol")
+
+
+def test_a_network_stands_beside_the_oracle():
+    class Late:
+        """Answers with the belief of the step before."""
+
+        def predict(self, inputs):
+            tunnel = bw.tunnels.HMM(3, 3, widget.LENGTH)
+            return references.StaleBelief(tunnel).predict(inputs)
+
+    explorer = bw.widgets.hmm_explorer(Late(), seed=3)
+    explorer.seen.value = 5
+    np.testing.assert_allclose(explorer.beliefs["network"][1:], explorer.beliefs["exact posterior"][:-1])
+    assert "Network: KL" in explorer.words
+
+
+# ---- on the page --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture
+def open_page(browser, tmp_path):
+    """A function that opens the explorer from a folder; any error on the page fails the test."""
+    contexts, errors = [], []
+    for name in ("hmm_explorer.js", "hmm_explorer.css"):
+        shutil.copy(STATIC / name, tmp_path)
+
+    def opened(theme="light", width=1280, **settings):
+        (tmp_path / "page.html").write_text(PAGE.format(theme=theme), "utf-8")
+        context = browser.new_context(viewport={"width": width, "height": 900}, **settings)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(20_000)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda message: errors.append(message.text))
+        page.goto((tmp_path / "page.html").as_uri())
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert errors == []
+
+
+COMPUTE = """([seed, chain, seen, window]) => {
+  const drawn = bwHmm.draw(seed, bwHmm.CHAINS[chain]);
+  const [T, E] = [drawn.transition, drawn.emission].map(bwHmm.probabilities);
+  const symbols = drawn.symbols.slice(0, seen);
+  const exact = bwHmm.filter(T, E, symbols), short = bwHmm.windowFilter(T, E, symbols, window);
+  return {
+    drawn, exact, short, look: bwHmm.emissionOnly(E, symbols), pi: bwHmm.stationary(T),
+    bits: exact.map(bwHmm.entropy), kl: exact.map((row, t) => bwHmm.divergence(row, short[t])),
+  };
+}"""
+
+
+def test_the_twin_computes_what_the_library_computes(open_page):
+    page, rng = open_page(), np.random.default_rng(0)
+    for i in range(20):
+        seed, chain = int(rng.integers(2**31)), ("fast", "slow")[i % 2]
+        seen, window = int(rng.integers(1, 21)), int(rng.integers(1, 11))
+        theirs = page.evaluate(COMPUTE, [seed, chain, seen, window])
+        ours = widget.draw_chain(seed, *widget.CHAINS[(FAST, SLOW)[i % 2]])
+        assert theirs["drawn"] == ours
+        T, E = (torch.tensor([ours[n]], dtype=torch.float64) / 100 for n in ("transition", "emission"))
+        symbols = torch.tensor([ours["symbols"]])[:, :seen]
+        tunnel = bw.tunnels.HMM(3, 3, seen)
+        exact = forward_filter(T, E, symbols)[0]
+        short = references.WindowFilter(tunnel, window).belief(T, E, symbols)[0]
+        expected = {
+            "exact": exact, "short": short, "pi": references.stationary(T)[0],
+            "look": references.EmissionOnly(tunnel).belief(T, E, symbols)[0],
+            "bits": bw.scoring.entropy_bits(exact.log2()),
+            "kl": bw.scoring.kl_bits(exact, short.log2()),
+        }  # fmt: skip
+        for name, value in expected.items():
+            np.testing.assert_allclose(theirs[name], value, rtol=0, atol=1e-12, err_msg=name)
+
+
+def state(page) -> dict:
+    """Everything that the explorer shows."""
+    return page.locator(".bw-explorer").evaluate("""root => ({
+      status: root.querySelector('[role=status]').textContent, told: root.querySelector('.bw-told').textContent,
+      legend: root.querySelector('.bw-legend').textContent, entropy: +root.dataset.entropy,
+      seed: +root.dataset.seed, seen: +root.dataset.seen,
+      words: [...root.querySelectorAll('svg')].map(e => e.getAttribute('aria-label')),
+      bars: [...root.querySelectorAll('.bw-bar')].map(e => [e.getAttribute('class'), +e.getAttribute('height')]),
+      cells: [...root.querySelectorAll('td:not(:empty)')].map(e => e.textContent),
+      marked: root.querySelectorAll('.bw-seen').length,
+    })""")
+
+
+def agrees_with_library(page, chain: str, window: int = 2) -> torch.Tensor:
+    """Check the words, bars and state of the page against the library; the exact belief."""
+    now = state(page)
+    drawn = widget.draw_chain(now["seed"], *widget.CHAINS[chain])
+    T, E = (torch.tensor([drawn[n]], dtype=torch.float64) / 100 for n in ("transition", "emission"))
+    symbols = [int(n) for n in re.findall(r"\d", now["told"].split(".")[0])] if now["seen"] else []
+    assert len(symbols) == now["seen"]
+    exact, short = torch.full((3,), 1 / 3, dtype=torch.float64), None
+    if symbols:
+        tunnel = bw.tunnels.HMM(3, 3, len(symbols))
+        exact = forward_filter(T, E, torch.tensor([symbols]))[0, -1]
+        short = references.WindowFilter(tunnel, window).belief(T, E, torch.tensor([symbols]))[0, -1]
+    for p in exact.tolist():
+        assert f"{p:.3f}" in now["status"] or not symbols
+    entropy = float(bw.scoring.entropy_bits(exact.log2()))
+    assert now["entropy"] == pytest.approx(entropy, abs=1e-9)
+    assert f"{entropy:.3f} bits" in now["status"]
+    heights = np.array([h for kind, h in now["bars"] if kind.endswith("look-0")])
+    np.testing.assert_allclose(heights / heights.sum(), exact, atol=1e-6)
+    if short is not None:
+        heights = np.array([h for kind, h in now["bars"] if kind.endswith("look-1")])
+        np.testing.assert_allclose(heights / heights.sum(), short, atol=1e-6)
+    assert now["cells"] == [f"{c / 100:.2f}" for m in ("transition", "emission") for r in drawn[m] for c in r]
+    assert now["marked"] == (3 if symbols else 0)
+    return exact
+
+
+def test_symbols_are_revealed_and_taken_back(open_page):
+    page = open_page()
+    reveal, back = (page.get_by_role("button", name=n) for n in ("See next symbol", "Step back"))
+    assert back.is_disabled()
+    beliefs = []
+    for _ in range(20):
+        beliefs.append(agrees_with_library(page, FAST))
+        reveal.click()
+    assert reveal.is_disabled() and agrees_with_library(page, FAST) is not None
+    assert state(page)["told"].count(",") == 19
+    back.click()
+    np.testing.assert_allclose(agrees_with_library(page, FAST), beliefs[19])
+    page.get_by_label("Symbols seen").fill("4")
+    np.testing.assert_allclose(agrees_with_library(page, FAST), beliefs[4])
+    page.get_by_label("Window, symbols").fill("1")
+    agrees_with_library(page, FAST, 1)
+    assert "last symbol" in state(page)["legend"]
+
+
+def test_another_chain_and_a_chosen_symbol(open_page):
+    page = open_page()
+    page.get_by_label("slow: states stay").check()
+    page.get_by_role("button", name="New chain").click()
+    page.get_by_label("Symbols seen").fill("3")
+    agrees_with_library(page, SLOW)
+    page.get_by_label("show the hidden states").check()
+    states = widget.draw_chain(2, *widget.CHAINS[SLOW])["states"][:3]
+    assert f"Hidden states: {', '.join(map(str, states))}." in state(page)["told"]
+    theirs = widget.draw_chain(2, *widget.CHAINS[SLOW])["symbols"][3]
+    chosen = (theirs + 1) % 3
+    page.locator(f"[data-chip='symbol {chosen}']").focus()
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.dataset.chip") == f"symbol {chosen}"
+    now = state(page)
+    assert now["seen"] == 4 and "no longer belong" in now["told"]
+    agrees_with_library(page, SLOW)
+    page.get_by_role("button", name="New chain").click()
+    assert "no longer" not in state(page)["told"] and state(page)["seed"] == 3
+
+
+def test_the_chips_tell_the_probability_of_each_symbol(open_page):
+    page = open_page()
+    page.get_by_label("Symbols seen").fill("5")
+    drawn = widget.draw_chain(1)
+    T, E = (torch.tensor([drawn[n]], dtype=torch.float64) / 100 for n in ("transition", "emission"))
+    belief = forward_filter(T, E, torch.tensor([drawn["symbols"][:5]]))[0, -1]
+    chances = (belief @ T[0] @ E[0]).tolist()
+    labels = page.eval_on_selector_all(".bw-chip", "all => all.map(e => e.getAttribute('aria-label'))")
+    assert labels == [f"symbol {s}, probability {p:.3f}" for s, p in enumerate(chances)]
+
+
+def test_a_third_predictor_can_join(open_page):
+    """A table of a network's answers, as a later chapter will bring it."""
+    page = open_page()
+    symbols = widget.draw_chain(1)["symbols"]
+    table = {f"1 fast {','.join(map(str, symbols[: t + 1]))}": [0.5, 0.25, 0.25] for t in range(3)}
+    page.evaluate(
+        "table => bwHmm.addPredictor(bwHmm.tablePredictor('network', 'transformer', table))", table
+    )
+    page.get_by_label("Symbols seen").fill("3")
+    now = state(page)
+    assert now["legend"].endswith("transformer") and "Transformer: KL" in now["status"]
+    heights = [h for kind, h in now["bars"] if kind.endswith("look-3")]
+    np.testing.assert_allclose(np.array(heights) / sum(heights), [0.5, 0.25, 0.25])
+    page.get_by_label("Symbols seen").fill("4")  # beyond the table: it has no answer
+    assert "ransformer" not in state(page)["legend"] + state(page)["status"]
+    page.evaluate("""bwHmm.addPredictor({
+      name: 'network', label: () => 'even', beliefs: e => e.symbols.map(() => [1/3, 1/3, 1/3])})""")
+    assert state(page)["legend"].endswith("even")
+
+
+@pytest.mark.parametrize(
+    "theme, width", [("light", 1280), ("dark", 1280), ("light", 360), ("dark", 360)]
+)
+def test_the_twin_is_accessible_and_fits(open_page, theme, width):
+    from axe_playwright_python.base import AXE_SCRIPT
+
+    page = open_page(theme, width)
+    page.get_by_label("Symbols seen").fill("9")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.evaluate(AXE_SCRIPT)
+    rules = page.evaluate(
+        "axe.run(document, {preload: false}).then(r => r.violations.map(v => v.id + ' ' + v.nodes[0].html))"
+    )
+    assert rules == []
+    chip = page.locator(".bw-chip").first.bounding_box()
+    assert min(chip["width"], chip["height"]) >= 24  # WCAG 2.5.8
+    labels = state(page)["words"]
+    assert len(labels) == 3 and all(re.search(r"\d\.\d", label) for label in labels)
+    page.get_by_role("button", name="Step back").focus()
+    page.keyboard.press("Tab")
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+
+
+def test_dark_and_light_differ_and_the_truth_is_dashed(open_page):
+    read = "name => getComputedStyle(document.querySelector('.bw-bar.bw-look-0'))[name]"
+    light, dark = open_page("light"), open_page("dark")
+    assert light.evaluate(read, "stroke") != dark.evaluate(read, "stroke")
+    assert light.evaluate(read, "strokeDasharray") != "none"
+
+
+def test_without_javascript_a_sentence_stands_there(open_page):
+    page = open_page(java_script_enabled=False)
+    assert page.locator(".bw-explorer").bounding_box()["height"] > 40
+    assert "It needs JavaScript" in (STATIC / "hmm_explorer.css").read_text("utf-8")
+
+
+def test_the_twin_asks_for_nothing_outside_itself():
+    for name in ("hmm_explorer.js", "hmm_explorer.css"):
+        text = (STATIC / name).read_text("utf-8").replace("http://www.w3.org/2000/svg", "")
+        assert not re.search(
+            r"https?:|//\w|\bimport\b|\bfetch\b|url\(", re.sub(r"//[^\n]*", "", text)
+        ), name
