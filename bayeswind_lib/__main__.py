@@ -252,6 +252,21 @@ def _print_score(scores: dict) -> None:
         typer.echo(f"  {label:18} {float(scores[key]):9.6f}{spread} {unit}")
 
 
+@app.command()
+def bench(
+    rounds: Annotated[int, typer.Option(help="Repetitions; the best counts.")] = 8,
+    store: Annotated[bool, typer.Option("--store", help="Keep the result as the record behind the book's page.")] = False,
+) -> None:
+    """Measure samplers and training steps on this machine (some minutes; let nothing else run)."""
+    from bayeswind_lib.ledger import store as records_store
+    from bayeswind_lib.training import performance
+
+    found = performance.measure_all(rounds)
+    typer.echo(json.dumps(found, indent=1))
+    if store:
+        records_store.write("performance", found)
+
+
 def main() -> None:
     """Run the command line; expected problems end in one line and exit code 2."""
     try:

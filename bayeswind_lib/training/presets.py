@@ -182,7 +182,8 @@ def _plain(tunnel: str, architecture: str, preset: str) -> dict:
 
 def _room(chosen: dict) -> dict:
     """Position numbers for HMM sequences longer than those trained on; twice as many to draw from."""
-    longest = tunnels.build("hmm", chosen["tunnel_config"] | {"length": LONGEST_HMM})
+    length = max(LONGEST_HMM, chosen["tunnel_config"]["length"])
+    longest = tunnels.build("hmm", chosen["tunnel_config"] | {"length": length})
     drawn = chosen["model_config"].get("positions", "").startswith("random")
     return {"n_positions": longest.interface.n_positions * (2 if drawn else 1)}
 
