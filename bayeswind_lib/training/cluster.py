@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import importlib.util
 import logging
+import pickle
 import signal
 import threading
 import time
@@ -21,6 +22,7 @@ from bayeswind_lib.training.plans import Cell
 DEATHS = 10  # of workers at one cell, after which the cell is given up (local clusters)
 SAVING = 120.0  # seconds that workers have for saving their states when a sweep is stopped
 WAITING = 120.0  # seconds for the first worker to appear
+SILENCE = 20.0  # seconds without news, after which the workers are counted
 EVERY = "every"  # in STOPPED: whatever runs in this process
 
 STOPPED: set[str] = set()  # tickets of the sweeps that are to stop in this process
@@ -38,21 +40,27 @@ def is_installed() -> bool:
 
 
 def run(
-    cells: list[Cell], work: Callable[[Cell], dict], note: Callable[[Cell, dict], bool], ticket: str,
+    cells: list[Cell], work: Callable[[Cell], dict], progress, ticket: str,
     scheduler: str | None = None, workers: int = 2,
 ) -> None:
-    """Call `work(cell)` for every cell on a cluster, and `note(cell, outcome)` here as they end.
+    """Call `work(cell)` for every cell on a cluster, and note here what comes of each.
 
     Args:
-        note: returns True if the cell has to be run again.
+        progress: `note(cell, outcome)` returns True if the cell has to be run again, `say(line)` tells.
         ticket: names this sweep on the workers.
         scheduler, workers: as in `sweep`.
     Raises:
         Interrupted: on SIGINT or SIGTERM, after the workers have saved what they were at.
     """
     with _termination_as_interrupt(), _client(scheduler, workers) as client:
+        threads = max(client.nthreads().values())
+        if threads > 1:
+            progress.say(
+                f"a worker of this cluster takes {threads} runs at once, in one process: "
+                "workers started with --nthreads 1 are faster"
+            )
         try:
-            _follow(client, cells, work, note, ticket)
+            _follow(client, cells, work, progress, ticket)
         except KeyboardInterrupt:
             n_saved = _stop_workers(client, ticket)
             raise Interrupted(
@@ -60,24 +68,45 @@ def run(
             ) from None
 
 
-def _follow(
-    client, cells: list[Cell], work: Callable[[Cell], dict], note: Callable[[Cell, dict], bool],
-    ticket: str,
-) -> None:
+def _follow(client, cells: list[Cell], work: Callable[[Cell], dict], progress, ticket: str) -> None:
     """Submit all cells, and some of them again, until each has ended."""
     from distributed import as_completed
 
-    keys = [(f"cell-{ticket}", cell.key, 0) for cell in cells]
-    futures = client.map(work, cells, key=keys, pure=False, retries=3)
-    owner = dict(zip(futures, zip(cells, keys, strict=True), strict=True))
+    def unpack(packed: bytes) -> dict:  # has no name outside, so Dask sends its code along
+        import pickle
+
+        function, cell = pickle.loads(packed)
+        return function(cell)
+
+    def submit(some: list[Cell], attempt: int) -> list:
+        # As bytes: the scheduler looks into what it hands on, and would have to import torch.
+        packed = [pickle.dumps((work, cell)) for cell in some]
+        keys = [(f"cell-{ticket}", cell.key, attempt) for cell in some]
+        return client.map(unpack, packed, key=keys, pure=False, retries=3, priority=-attempt)
+
+    futures = submit(cells, 0)
+    owner = dict(zip(futures, ((cell, 0) for cell in cells), strict=True))
     queue = as_completed(futures, loop=client.loop)
-    for future in queue:
-        cell, (group, name, number) = owner.pop(future)
-        if note(cell, _outcome(future)):
-            key = (group, name, number + 1)
-            again = client.submit(work, cell, key=key, pure=False, retries=3, priority=-1)
-            owner[again] = cell, key
+    while owner:
+        _wait(client, queue, progress.say)
+        future = next(queue)
+        cell, attempt = owner.pop(future)
+        if progress.note(cell, _outcome(future)):
+            (again,) = submit([cell], attempt + 1)
+            owner[again] = cell, attempt + 1
             queue.add(again)
+
+
+def _wait(client, queue, say: Callable[[str], None]) -> None:
+    """Until a cell has come to an end; says so if nobody is there to work."""
+    looked, told = time.monotonic(), False
+    while not queue.has_ready():
+        time.sleep(0.05)
+        if time.monotonic() - looked > SILENCE:
+            looked = time.monotonic()
+            if not client.nthreads() and not told:
+                say("no worker is left: the sweep goes on when one joins the cluster")
+                told = True
 
 
 def _outcome(future) -> dict:
@@ -115,18 +144,7 @@ def _client(scheduler: str | None, workers: int) -> Iterator:
         with contextlib.suppress(Exception):  # an older Dask: then states are saved once a minute
             client.register_plugin(_saver(), name="bayeswind-save-when-closed")
         client.wait_for_workers(1, timeout=WAITING)
-        _warn_of_shared_processes(client)
         yield client
-
-
-def _warn_of_shared_processes(client) -> None:
-    """Say so if a worker takes several cells at once: they slow each other down."""
-    threads = max(client.nthreads().values())
-    if threads > 1:
-        print(
-            f"a worker of this cluster takes {threads} runs at once, in one process: "
-            "workers started with --nthreads 1 are faster"
-        )
 
 
 def _saver():

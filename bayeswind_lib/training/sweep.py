@@ -321,7 +321,7 @@ def sweep(
         if pending and alone and scheduler is None:
             _run_here(pending, work, progress.note)
         elif pending:
-            cluster.run(pending, work, progress.note, ticket, scheduler, workers)
+            cluster.run(pending, work, progress, ticket, scheduler, workers)
     finally:
         progress.close()
     return read_rows(cells, folder)
