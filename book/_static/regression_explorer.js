@@ -1,0 +1,302 @@
+// The regression explorer: add points, watch the exact belief about a line and what it predicts.
+// A classic script without dependencies, so that it also runs from a folder. It mounts on every
+// element .bw-explorer[data-explorer="regression"]; its arithmetic is that of
+// bayeswind_lib/tunnels/regression.py with x = (1, t), and is compared with it by the tests.
+(function () {
+  "use strict";
+
+  const SVG = "http://www.w3.org/2000/svg";
+  const REACH = 3, TALL = 5; // the picture shows t from -3 to 3 and y from -5 to 5
+  let mounted = 0;
+
+  // ---- the mathematics -----------------------------------------------------------------------
+
+  // What is known about intercept and slope after some points [t, y]: a Gaussian. The prior is
+  // standard normal; precision = I + X'X / noise^2, mean = covariance X'y / noise^2.
+  function belief(points, noise) {
+    let a = 1, b = 0, c = 1, u = 0, v = 0; // precision [[a, b], [b, c]], moment [u, v]
+    for (const [t, y] of points) {
+      a += 1 / noise ** 2;
+      b += t / noise ** 2;
+      c += (t * t) / noise ** 2;
+      u += y / noise ** 2;
+      v += (t * y) / noise ** 2;
+    }
+    const det = a * c - b * b;
+    const covariance = [[c / det, -b / det], [-b / det, a / det]];
+    const mean = [(c * u - b * v) / det, (a * v - b * u) / det];
+    return { mean, covariance };
+  }
+
+  // Mean and variance of the y that will be seen at t.
+  function predict({ mean, covariance: [[p, q], [, r]] }, t, noise) {
+    return [mean[0] + mean[1] * t, noise ** 2 + p + 2 * q * t + r * t * t];
+  }
+
+  // Bits: of a Gaussian's width, between two Gaussians [mean, variance], and learned of the line.
+  const entropy = (variance) => 0.5 * Math.log2(2 * Math.PI * Math.E * variance);
+  function kl([mean, variance], [other, wide]) {
+    const ratio = variance / wide;
+    return Math.max(0, (0.5 * (ratio + (mean - other) ** 2 / wide - 1 - Math.log(ratio))) / Math.LN2);
+  }
+  const learned = ({ covariance: [[p, q], [, r]] }) => -0.5 * Math.log2(p * r - q * q);
+
+  // The last points only: what a reader with a short memory still has.
+  const recent = (points, memory) => points.slice(Math.max(0, points.length - memory));
+
+  // Random numbers that a seed repeats (mulberry32), and normal ones of them.
+  function generator(seed) {
+    let state = seed >>> 0;
+    return function () {
+      state = (state + 0x6d2b79f5) >>> 0;
+      let t = Math.imul(state ^ (state >>> 15), state | 1);
+      t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+      return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+    };
+  }
+
+  function normal(random) {
+    return Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
+  }
+
+  const within = (value, reach) => Math.min(reach, Math.max(-reach, value));
+  const tenth = (value) => Math.round(value * 10) / 10;
+
+  // ---- small helpers -------------------------------------------------------------------------
+
+  const DRAWN = ["svg", "g", "rect", "path", "line", "circle", "text", "ellipse", "clipPath", "defs"];
+
+  function element(name, attributes = {}, ...children) {
+    const node = DRAWN.includes(name) ? document.createElementNS(SVG, name) : document.createElement(name);
+    for (const [key, value] of Object.entries(attributes)) {
+      if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+      else if (value === true) node.setAttribute(key, "");
+      else if (value !== false && value !== undefined) node.setAttribute(key, value);
+    }
+    node.append(...children);
+    return node;
+  }
+
+  // A minus sign that is one, and no "-0.00".
+  function number(value, digits = 2) {
+    const text = value.toFixed(digits);
+    return Number(text) === 0 ? text.replace("-", "") : text.replace("-", "\u2212");
+  }
+  const count = (n, one, many) => `${n} ${n === 1 ? one : many}`;
+
+  // ---- the explorer --------------------------------------------------------------------------
+
+  function mount(root) {
+    const id = `bw-regression-${++mounted}`;
+    let points = [], noise = 0.5, memory = 2, asked = 1, seed = 1, random, line;
+
+    const slider = (name, words, low, high, step, value, change) => {
+      const shown = element("output", { for: `${id}-${name}` }, number(value, step < 1 ? 1 : 0));
+      const input = element("input", {
+        type: "range", min: low, max: high, step, value, id: `${id}-${name}`, "data-control": name,
+        oninput: () => { change(+input.value); shown.textContent = number(+input.value, step < 1 ? 1 : 0); update(); },
+      });
+      return element("div", { class: "bw-field" }, element("label", { for: `${id}-${name}` }, words), input, shown);
+    };
+    const button = (words, action, press) =>
+      element("button", { type: "button", "data-action": action, onclick: press }, words);
+    const next = button("Nature adds a point", "next", () => { points.push(drawPoint()); update(); });
+    const back = button("Remove last point", "back", () => { points.pop(); update(); });
+    const fresh = button("New line", "new", () => start(seed + 1));
+
+    const box = (name, words, reach) => element("input", {
+      type: "number", id: `${id}-${name}`, "data-control": name, min: -reach, max: reach, step: 0.1, value: name === "t" ? 0 : 1,
+      "aria-label": words,
+    });
+    const tBox = box("t", "t of your point", REACH), yBox = box("y", "y of your point", TALL);
+    const add = button("Add", "add", () => {
+      if (tBox.value === "" || yBox.value === "") return;
+      points.push([within(+tBox.value, REACH), within(+yBox.value, TALL)]);
+      update();
+    });
+
+    const status = element("p", { class: "bw-status", role: "status", "aria-live": "polite" });
+    const bands = element("div", { class: "bw-chart" });
+    const weights = element("div", { class: "bw-chart" });
+    const told = element("p", { class: "bw-pairs" });
+
+    root.replaceChildren(
+      element("div", { class: "bw-controls" },
+        slider("noise", "Noise, standard deviation", 0.1, 1.5, 0.1, noise, (v) => { noise = v; }),
+        slider("memory", "Memory of the short one, points", 0, 6, 1, memory, (v) => { memory = v; }),
+        slider("asked", "Asked at t", -REACH, REACH, 0.1, asked, (v) => { asked = v; }),
+        element("div", { class: "bw-buttons" }, next, back, fresh),
+        element("div", { class: "bw-field" }, element("span", {}, "Or a point of your own: t "), tBox,
+          element("span", {}, " y "), yBox, add)),
+      status,
+      element("p", { class: "bw-label" }, "Click into the picture to add a point there."),
+      bands, weights, told);
+    root.setAttribute("role", "group");
+    root.setAttribute("aria-label", "Regression explorer");
+
+    function start(newSeed) {
+      seed = newSeed;
+      random = generator(seed);
+      line = [normal(random), normal(random)];
+      points = [];
+      update();
+    }
+
+    function drawPoint() {
+      const t = tenth(within(normal(random), REACH));
+      return [t, tenth(within(line[0] + line[1] * t + noise * normal(random), TALL))];
+    }
+
+    function update() {
+      const exact = belief(points, noise), short = belief(recent(points, memory), noise);
+      const truth = predict(exact, asked, noise), guess = predict(short, asked, noise);
+      back.disabled = points.length === 0;
+      if (back.disabled && document.activeElement === back) next.focus();
+      status.textContent = describe(points, asked, noise, memory, exact, truth, guess);
+      drawBands(bands, { points, noise, memory, asked, exact, short, truth, id }, (t, y) => {
+        points.push([tenth(t), tenth(y)]);
+        update();
+      });
+      drawWeights(weights, { points, noise, memory });
+      const shown = points.map(([t, y]) => `(${number(t, 1)}, ${number(y, 1)})`);
+      told.textContent = shown.length ? `Points (t, y), in order: ${shown.join(", ")}` : "No point yet.";
+      Object.assign(root.dataset, {
+        points: JSON.stringify(points), mean: truth[0], variance: truth[1], kl: kl(truth, guess),
+        learned: learned(exact),
+      });
+    }
+
+    start(seed);
+    new ResizeObserver(() => {
+      if (Math.abs(bands.clientWidth - (bands.drawnWidth || 0)) > 1) update();
+    }).observe(root);
+  }
+
+  // ---- the words -----------------------------------------------------------------------------
+
+  const pair = ([mean, variance]) => `${number(mean)} \u00b1 ${number(Math.sqrt(variance))}`;
+
+  function describe(points, asked, noise, memory, exact, truth, guess) {
+    return `After ${count(points.length, "point", "points")}, ${number(learned(exact))} bits are learned about the line. ` +
+      `At t = ${number(asked, 1)} the exact prediction is ${pair(truth)} (one standard deviation), ` +
+      `entropy ${number(entropy(truth[1]))} bits, of which the noise alone makes ${number(entropy(noise ** 2))}. ` +
+      `A memory of ${count(memory, "point", "points")} predicts ${pair(guess)}, KL ${number(kl(truth, guess), 3)} bits.`;
+  }
+
+  // ---- the drawings --------------------------------------------------------------------------
+
+  function frame(box, height, label) {
+    const width = Math.max(box.clientWidth, 200);
+    box.drawnWidth = box.clientWidth;
+    const svg = element("svg", {
+      viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label,
+    });
+    return { svg, width, left: 40, right: width - 12, top: 26, bottom: height - 40 };
+  }
+
+  function text(x, y, words, anchor = "middle", kind = "") {
+    return element("text", { x, y, "text-anchor": anchor, class: kind }, words);
+  }
+
+  function grid(f, toX, toY, xs, ys, title, below) {
+    for (const x of xs) {
+      f.svg.append(element("line", { x1: toX(x), x2: toX(x), y1: f.top, y2: f.bottom, class: "bw-grid" }),
+        text(toX(x), f.bottom + 17, number(x, 0)));
+    }
+    for (const y of ys) {
+      f.svg.append(element("line", { x1: f.left, x2: f.right, y1: toY(y), y2: toY(y), class: "bw-grid" }),
+        text(f.left - 7, toY(y) + 4, number(y, 0), "end"));
+    }
+    f.svg.append(text(4, 15, title, "start", "bw-title"), text((f.left + f.right) / 2, f.bottom + 35, below));
+  }
+
+  const PLACES = Array.from({ length: 61 }, (_, i) => -REACH + (i * 2 * REACH) / 60);
+
+  function drawBands(box, s, choose) {
+    const label = `Predictions over t from ${number(-REACH, 0)} to ${REACH}, two standard deviations to both sides. ` +
+      `At t = ${number(s.asked, 1)}: exact ${pair(s.truth)}. ${count(s.points.length, "point", "points")} shown.`;
+    const f = frame(box, 330, label);
+    const toX = (t) => f.left + ((t + REACH) / (2 * REACH)) * (f.right - f.left);
+    const toY = (y) => f.bottom - ((y + TALL) / (2 * TALL)) * (f.bottom - f.top);
+    grid(f, toX, toY, [-3, -2, -1, 0, 1, 2, 3], [-4, -2, 0, 2, 4],
+      "y: exact prediction (dashed), short memory (solid, shaded)", "t");
+    const curve = (knows, wide) => PLACES.map((t) => {
+      const [mean, variance] = predict(knows, t, s.noise);
+      return [toX(t), toY(mean + wide * 2 * Math.sqrt(variance))];
+    });
+    const path = (spots) => spots.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(2)} ${y.toFixed(2)}`).join("");
+    const clip = `${s.id}-clip`;
+    const inside = element("g", { "clip-path": `url(#${clip})` });
+    f.svg.append(element("defs", {}, element("clipPath", { id: clip },
+      element("rect", { x: f.left, y: f.top, width: f.right - f.left, height: f.bottom - f.top }))), inside);
+    inside.append(
+      element("path", { d: `${path([...curve(s.short, 1), ...curve(s.short, -1).reverse()])}Z`, class: "bw-shade" }),
+      element("path", { d: path(curve(s.short, 0)), class: "bw-short" }),
+      element("path", { d: path(curve(s.exact, 1)), class: "bw-exact bw-edge" }),
+      element("path", { d: path(curve(s.exact, -1)), class: "bw-exact bw-edge" }),
+      element("path", { d: path(curve(s.exact, 0)), class: "bw-exact bw-mean" }),
+      element("line", { x1: toX(s.asked), x2: toX(s.asked), y1: f.top, y2: f.bottom, class: "bw-asked" }));
+    const kept = s.points.length - Math.min(s.memory, s.points.length);
+    s.points.forEach(([t, y], i) => inside.append(element("circle", {
+      cx: toX(t), cy: toY(y), r: 5, class: i < kept ? "bw-point bw-forgotten" : "bw-point",
+    })));
+    const area = element("rect", {
+      x: f.left, y: f.top, width: f.right - f.left, height: f.bottom - f.top, class: "bw-area",
+      onclick: (event) => {
+        const place = area.getBoundingClientRect();
+        choose(-REACH + (2 * REACH * (event.clientX - place.left)) / place.width,
+          TALL - (2 * TALL * (event.clientY - place.top)) / place.height);
+      },
+    });
+    f.svg.append(area);
+    box.replaceChildren(f.svg);
+  }
+
+  // The belief about intercept and slope as an ellipse, and those after fewer points, fading.
+  function drawWeights(box, s) {
+    const steps = s.points.map((_, i) => belief(s.points.slice(0, i), s.noise));
+    const now = belief(s.points, s.noise), short = belief(recent(s.points, s.memory), s.noise);
+    const height = 330;
+    const label = "Belief about the line as an ellipse two standard deviations wide: intercept " +
+      `${number(now.mean[0])} \u00b1 ${number(Math.sqrt(now.covariance[0][0]))}, slope ${number(now.mean[1])} \u00b1 ` +
+      `${number(Math.sqrt(now.covariance[1][1]))}.`;
+    const f = frame(box, height, label);
+    const scale = Math.min((f.right - f.left) / 7, (f.bottom - f.top) / 5.6);
+    const middle = [(f.left + f.right) / 2, (f.top + f.bottom) / 2];
+    const toX = (v) => middle[0] + scale * v, toY = (v) => middle[1] - scale * v;
+    const ticks = [-2, -1, 0, 1, 2];
+    grid(f, toX, toY, ticks, ticks, "slope: belief about the line (dashed), short memory (solid)", "intercept");
+    const oval = ({ mean, covariance: [[p, q], [, r]] }, kind) => {
+      const half = (p + r) / 2, away = Math.hypot((p - r) / 2, q);
+      const [long, thin] = [half + away, Math.max(half - away, 0)].map((v) => 2 * scale * Math.sqrt(v));
+      const turn = (-0.5 * Math.atan2(2 * q, p - r) * 180) / Math.PI;
+      return element("ellipse", {
+        cx: 0, cy: 0, rx: long, ry: thin, class: kind,
+        transform: `translate(${toX(mean[0]).toFixed(2)} ${toY(mean[1]).toFixed(2)}) rotate(${turn.toFixed(3)})`,
+      });
+    };
+    steps.slice(-3).forEach((one) => f.svg.append(oval(one, "bw-past")));
+    f.svg.append(oval(short, "bw-short-oval"), oval(now, "bw-now"),
+      element("circle", { cx: toX(now.mean[0]), cy: toY(now.mean[1]), r: 3.5, class: "bw-centre" }));
+    box.replaceChildren(f.svg);
+  }
+
+  // ---- start ---------------------------------------------------------------------------------
+
+  function mountAll() {
+    for (const root of document.querySelectorAll('.bw-explorer[data-explorer="regression"]')) {
+      if (root.dataset.mounted) continue;
+      root.dataset.mounted = "true";
+      try {
+        mount(root);
+      } catch (problem) {
+        root.textContent = `The explorer could not start: ${problem.message}`;
+        throw problem;
+      }
+    }
+  }
+
+  window.bwRegression = { belief, predict, entropy, kl, learned, recent, generator, normal, mountAll };
+  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", mountAll);
+  else mountAll();
+})();

@@ -1,0 +1,296 @@
+"""The regression explorer in a notebook, and its twin on the page, against the library."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from _support import ROOT
+from _support_browser import chromium
+
+import bayeswind_lib as bw
+from bayeswind_lib.scoring import gaussian_entropy_bits, gaussian_kl_bits
+from bayeswind_lib.widgets.regression import line_belief, line_predictions
+
+STATIC = ROOT / "book" / "_static"
+PAGE = """<!DOCTYPE html><html lang="en" data-theme="{theme}"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1"><title>Explorer</title>
+<link rel="stylesheet" href="regression_explorer.css">
+<style>html[data-theme=dark] {{ background: #14181e; color: #eee }} body {{ margin: 12px }}</style>
+<script defer src="regression_explorer.js"></script></head>
+<body><main><h1>Page</h1><div class="bw-explorer" data-explorer="regression"></div></main></body></html>"""
+pytestmark = pytest.mark.xdist_group("browser")
+MOUNT = ".bw-explorer"
+
+
+def tensor(values) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def by_grid(points, asked: float, noise: float) -> tuple[float, float]:
+    """Mean and variance of y at `asked`, by summing over a fine grid of lines: no linear algebra."""
+    axis = torch.linspace(-6, 6, 801, dtype=torch.float64)
+    w1, w2 = torch.meshgrid(axis, axis, indexing="ij")
+    log = -(w1**2 + w2**2) / 2
+    for t, y in points:
+        log = log - (y - w1 - w2 * t) ** 2 / (2 * noise**2)
+    weight = (log - log.max()).exp()
+    weight = weight / weight.sum()
+    height = w1 + w2 * asked
+    mean = (weight * height).sum()
+    return float(mean), float((weight * (height - mean) ** 2).sum()) + noise**2
+
+
+# ---- in a notebook ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def explorer():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield bw.widgets.regression_explorer()
+
+
+def drawn(explorer) -> tuple:
+    """What the reader sees: the words, and the page itself."""
+    return explorer.words, explorer.children[-1].value
+
+
+def test_each_control_changes_what_is_seen(explorer):
+    seen = [drawn(explorer)]
+    for control, value in (("points", 6), ("noise", 1.0), ("memory", 4), ("asked", -2.0), ("seed", 5), ("points", 0)):
+        getattr(explorer, control).value = value
+        seen.append(drawn(explorer))
+    for before, after in zip(seen, seen[1:], strict=False):
+        assert before[0] != after[0] and before[1] != after[1]
+
+
+def test_predictions_equal_a_sum_over_lines(explorer):
+    for n, noise, asked in ((0, 0.5, 1.0), (3, 0.5, 1.0), (5, 0.8, -2.0)):
+        explorer.points.value, explorer.noise.value, explorer.asked.value = n, noise, asked
+        points = list(zip(explorer.t[:n].tolist(), explorer.y[:n].tolist(), strict=True))
+        mean, variance = by_grid(points, asked, noise)
+        assert explorer.prediction.tolist() == pytest.approx([mean, variance], abs=1e-4)
+        late = points[max(n - 2, 0) :]
+        assert explorer.short.tolist() == pytest.approx(by_grid(late, asked, noise), abs=1e-4)
+        assert f"{mean:.2f} ± {math.sqrt(variance):.2f}" in explorer.words.replace("-0.00", "0.00")
+
+
+def test_without_points_nothing_is_learned_and_memory_does_not_matter(explorer):
+    explorer.points.value = 0
+    assert "0.00 bits are learned" in explorer.words and "KL 0.000 bits" in explorer.words
+    explorer.points.value, explorer.memory.value = 5, 6
+    assert "KL 0.000 bits" in explorer.words  # nothing forgotten
+    explorer.memory.value = 1
+    assert "KL 0.000 bits" not in explorer.words
+
+
+def test_impossible_settings_cannot_be_reached(explorer):
+    explorer.points.value, explorer.noise.value, explorer.memory.value = 99, 0.0, -1
+    assert (explorer.points.value, explorer.noise.value, explorer.memory.value) == (12, 0.1, 0)
+
+
+# ---- on the page --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture
+def open_page(browser, tmp_path):
+    """A function that opens the explorer from a folder; any error on the page fails the test."""
+    contexts, errors = [], []
+    for name in ("regression_explorer.js", "regression_explorer.css"):
+        shutil.copy(STATIC / name, tmp_path)
+
+    def opened(theme="light", width=1280, **settings):
+        (tmp_path / "page.html").write_text(PAGE.format(theme=theme), "utf-8")
+        context = browser.new_context(viewport={"width": width, "height": 900}, **settings)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(30_000)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda message: errors.append(message.text))
+        page.goto((tmp_path / "page.html").as_uri())
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert errors == []
+
+
+def test_the_twin_computes_what_the_library_computes(open_page):
+    page, rng = open_page(), torch.Generator().manual_seed(0)
+    sizes = set()
+    for _ in range(20):
+        n, memory = (int(torch.randint(0, 9, (), generator=rng)) for _ in range(2))
+        noise = 0.1 + float(torch.rand((), generator=rng))
+        points = 2 * torch.randn(n, 2, generator=rng, dtype=torch.float64)
+        asked = float(3 * torch.randn((), generator=rng))
+        sizes.add(n)
+        theirs = page.evaluate(
+            """([points, noise, memory, asked]) => {
+              const r = bwRegression, exact = r.belief(points, noise);
+              const short = r.belief(r.recent(points, memory), noise);
+              const [p, q] = [exact, short].map(b => r.predict(b, asked, noise));
+              return {exact, p, q, entropy: r.entropy(p[1]), kl: r.kl(p, q), learned: r.learned(exact)};
+            }""",
+            [points.tolist(), noise, memory, asked],
+        )
+        late = points[max(n - memory, 0) :]
+        p = line_predictions(points[:, 0], points[:, 1], tensor([asked]), noise)[0]
+        q = line_predictions(late[:, 0], late[:, 1], tensor([asked]), noise)[0]
+        mean, covariance = line_belief(points[:, 0], points[:, 1], noise)
+        close = {"rtol": 1e-7, "atol": 1e-8}
+        np.testing.assert_allclose(theirs["exact"]["mean"], mean, **close)
+        np.testing.assert_allclose(theirs["exact"]["covariance"], covariance, **close)
+        np.testing.assert_allclose(theirs["p"], p, **close)
+        np.testing.assert_allclose(theirs["q"], q, **close)
+        np.testing.assert_allclose(theirs["entropy"], gaussian_entropy_bits(p), **close)
+        np.testing.assert_allclose(theirs["kl"], gaussian_kl_bits(p, q), **close)
+        np.testing.assert_allclose(theirs["learned"], -0.5 * torch.linalg.det(covariance).log2(), **close)
+    assert len(sizes) > 4
+
+
+def agrees_with_library(page, noise=0.5, memory=2, asked=1.0) -> list:
+    """Check words and state of the page against the library; the points shown."""
+    root = page.locator(MOUNT)
+    points = json.loads(root.get_attribute("data-points"))
+    t, y = tensor([p[0] for p in points]), tensor([p[1] for p in points])
+    late = max(len(points) - memory, 0)
+    truth = line_predictions(t, y, tensor([asked]), noise)[0]
+    short = line_predictions(t[late:], y[late:], tensor([asked]), noise)[0]
+    for name, value in (("mean", truth[0]), ("variance", truth[1]), ("kl", gaussian_kl_bits(truth, short))):
+        assert float(root.get_attribute(f"data-{name}")) == pytest.approx(float(value), abs=1e-8)
+    words = page.locator("[role=status]").text_content().replace("\u2212", "-")
+    assert f"After {len(points)} point" in words
+    for moments in (truth, short):
+        assert f"{_number(moments[0])} ± {_number(moments[1].sqrt())}" in words
+    assert f"entropy {_number(gaussian_entropy_bits(truth))} bits" in words
+    return points
+
+
+def _number(value) -> str:
+    return f"{float(value):.2f}".replace("-0.00", "0.00")
+
+
+def test_buttons_sliders_and_own_points_move_the_belief(open_page):
+    page = open_page()
+    assert agrees_with_library(page) == []
+    for _ in range(4):
+        page.locator("[data-action=next]").click()
+    assert len(agrees_with_library(page)) == 4
+    page.locator("[data-control=noise]").fill("1.2")
+    page.locator("[data-control=memory]").fill("3")
+    page.locator("[data-control=asked]").fill("-2")
+    agrees_with_library(page, 1.2, 3, -2.0)
+    page.locator("[data-action=back]").click()
+    page.locator("[data-control=t]").fill("-1.5")
+    page.locator("[data-control=y]").fill("2.5")
+    page.locator("[data-action=add]").click()
+    points = agrees_with_library(page, 1.2, 3, -2.0)
+    assert len(points) == 4 and points[-1] == [-1.5, 2.5]
+    page.locator("[data-action=new]").click()
+    assert agrees_with_library(page, 1.2, 3, -2.0) == []
+    assert page.locator("[data-action=back]").is_disabled()
+
+
+def test_a_click_puts_the_point_where_it_is_clicked(open_page):
+    page = open_page()
+    box = page.locator(".bw-area").bounding_box()
+    page.mouse.click(box["x"] + box["width"] * 5 / 6, box["y"] + box["height"] * 0.3)  # t 2, y 2
+    page.mouse.click(box["x"] + box["width"] / 6, box["y"] + box["height"] * 0.7)  # t -2, y -2
+    points = agrees_with_library(page)
+    np.testing.assert_allclose(points, [[2, 2], [-2, -2]], atol=0.051)
+    assert float(page.locator(MOUNT).get_attribute("data-mean")) == pytest.approx(1.0, abs=0.1)
+
+
+def test_a_wrong_twin_is_caught(open_page, tmp_path):
+    """The comparison above goes red if the script's arithmetic is off."""
+    script = tmp_path / "regression_explorer.js"
+    right = script.read_text("utf-8")
+    assert right.count("noise ** 2 + p + 2 * q * t") == 1
+    script.write_text(right.replace("noise ** 2 + p + 2 * q * t", "noise ** 2 + p + q * t"), "utf-8")
+    page = open_page()
+    page.locator("[data-action=next]").click()
+    with pytest.raises(AssertionError):
+        agrees_with_library(page)
+
+
+def test_another_line_gives_other_points_and_a_seed_the_same(open_page):
+    seen = []
+    for _ in range(2):
+        page = open_page()
+        for _ in range(5):
+            page.locator("[data-action=next]").click()
+        seen.append(agrees_with_library(page))
+        page.locator("[data-action=new]").click()
+        for _ in range(5):
+            page.locator("[data-action=next]").click()
+        seen.append(agrees_with_library(page))
+    assert seen[0] == seen[2] and seen[1] == seen[3] and seen[0] != seen[1]
+
+
+def test_the_keyboard_reaches_everything(open_page):
+    page = open_page()
+    page.locator("[data-control=noise]").focus()
+    reached = []
+    for _ in range(12):
+        reached.append(page.evaluate("document.activeElement.dataset.control || document.activeElement.dataset.action"))
+        assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid" or not reached[-1]
+        page.keyboard.press("Tab")
+    assert {"noise", "memory", "asked", "next", "new", "t", "y", "add"} <= set(reached)
+    page.locator("[data-action=add]").focus()
+    page.keyboard.press("Enter")
+    assert len(agrees_with_library(page)) == 1
+
+
+@pytest.mark.parametrize(
+    "theme, width", [("light", 1280), ("dark", 1280), ("light", 360), ("dark", 360)]
+)
+def test_the_twin_is_accessible_and_fits(open_page, theme, width):
+    from axe_playwright_python.base import AXE_SCRIPT
+
+    page = open_page(theme, width)
+    for _ in range(5):
+        page.locator("[data-action=next]").click()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.evaluate(AXE_SCRIPT)
+    rules = page.evaluate(
+        "axe.run(document, {preload: false}).then(r => r.violations.map(v => v.id + ' ' + v.nodes[0].html))"
+    )
+    assert rules == []
+    labels = page.eval_on_selector_all(
+        "svg[role=img]", "all => all.map(s => s.getAttribute('aria-label'))"
+    )
+    assert len(labels) == 2 and all(re.search(r"\d", label) for label in labels)
+
+
+def test_dark_and_light_differ_and_what_is_exact_is_dashed(open_page):
+    read = "name => getComputedStyle(document.querySelector('.bw-exact'))[name]"
+    light, dark = open_page("light"), open_page("dark")
+    assert light.evaluate(read, "stroke") != dark.evaluate(read, "stroke")
+    assert light.evaluate(read, "strokeDasharray") != "none"
+
+
+def test_without_javascript_a_sentence_stands_there(open_page):
+    page = open_page(java_script_enabled=False)
+    assert page.locator(MOUNT).bounding_box()["height"] > 40
+    assert "It needs JavaScript" in (STATIC / "regression_explorer.css").read_text("utf-8")
+
+
+def test_the_twin_asks_for_nothing_outside_itself():
+    for name in ("regression_explorer.js", "regression_explorer.css"):
+        text = (STATIC / name).read_text("utf-8").replace("http://www.w3.org/2000/svg", "")
+        text = re.sub(r"url\(#\$\{clip\}\)", "", re.sub(r"//[^\n]*", "", text))
+        assert not re.search(r"https?:|//\w|\bimport\b|\bfetch\b|url\(", text), name
