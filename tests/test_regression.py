@@ -286,6 +286,9 @@ def test_weights_inputs_and_noise_are_independent_normals():
         assert stats.kstest(column, "norm").pvalue > 1e-4
     off = np.corrcoef(columns.T) - np.eye(19)
     assert np.abs(off).max() < 4.5 / math.sqrt(20_000)
+    # Weights reported a hundredth too large would leave a part of w.x in the noise.
+    pooled = np.corrcoef(noise.flatten(), (x * w[:, None]).sum(-1).flatten())[0, 1]
+    assert abs(pooled) < 4.5 / math.sqrt(80_000)
 
 
 def test_a_seed_names_the_same_episodes_on_every_device():
