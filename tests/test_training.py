@@ -209,34 +209,6 @@ def test_progress_goes_to_standard_output_and_can_be_switched_off():
     assert out.getvalue() == err.getvalue() == ""
 
 
-def test_a_sweep_keeps_every_run_and_goes_on_where_it_stopped(tmp_path):
-    path, lines = tmp_path / "sweep.json", []
-    recipes = [smoke(steps=2, learning_rate=rate, optimiser="adamw") for rate in (1e-3, 1e-2)]
-    recipes += [smoke(steps=2, matrix_learning_rate=0.01)]
-    training.sweep(recipes[:2], path, n_episodes=16, report=lines.append)
-    first = json.loads(path.read_text())
-    assert len(first["runs"]) == len(lines) == 2
-    record = training.sweep(recipes, path, n_episodes=16, report=lines.append)
-    assert len(lines) == 3  # only the new one was run
-    assert json.loads(path.read_text()) == record
-    assert record["runs"][:2] == first["runs"]
-    assert [row["recipe_tag"] for row in record["runs"]] == [r.tag for r in recipes]
-    best = training.best(record, "adamw")
-    assert best["kl"] == min(row["kl"] for row in record["runs"][:2])
-    with pytest.raises(ValueError, match="no run of 'sgd'"):
-        training.best(record, "sgd")
-
-
-def test_the_comparison_gives_each_optimiser_at_least_four_rates():
-    recipes = training.optimiser_recipes(100, seeds=(0, 1))
-    for seed in (0, 1):
-        for optimiser, name in (("adamw", "learning_rate"), ("muon", "matrix_learning_rate")):
-            own = [r for r in recipes if (r.optimiser, r.seed) == (optimiser, seed)]
-            assert len({getattr(r, name) for r in own}) >= 4
-    assert len({r.tag for r in recipes}) == len(recipes)
-    assert {r.steps for r in recipes} == {100}  # one budget for all
-
-
 def test_best_precision_is_one_that_a_recipe_takes():
     for device in DEVICES:
         assert smoke(precision=training.best_precision(device)).precision
