@@ -52,8 +52,8 @@ records: install  ## compute anew what the chapters quote but do not run (long)
 picture: install  ## draw README's and the landing page's picture from the shipped network
 	@$(RUN) book/picture.py
 
-bench: install  ## measure the sampler and a training step against their floors
-	@$(RUN) tests/bench.py
+bench: install  ## measure samplers and training steps on this machine, and store the record behind the page
+	@$(RUN) -m bayeswind_lib bench --store
 
 lint: install  ## style and spelling
 	@$(RUN) -m ruff check .
