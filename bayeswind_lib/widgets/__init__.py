@@ -5,13 +5,16 @@ Needs ipywidgets, which is imported with this package and not before.
 
 from bayeswind_lib.widgets.bijection import BijectionExplorer, bijection_explorer
 from bayeswind_lib.widgets.hmm import HMMExplorer, hmm_explorer
+from bayeswind_lib.widgets.ladder import LadderExplorer, ladder_explorer
 from bayeswind_lib.widgets.regression import RegressionExplorer, regression_explorer
 
 __all__ = [
     "BijectionExplorer",
     "HMMExplorer",
+    "LadderExplorer",
     "RegressionExplorer",
     "bijection_explorer",
     "hmm_explorer",
+    "ladder_explorer",
     "regression_explorer",
 ]
