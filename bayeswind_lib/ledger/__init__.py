@@ -15,9 +15,11 @@ from pathlib import Path
 
 from bayeswind_lib.ledger import store
 from bayeswind_lib.ledger.claims import Claim, load_claims
+from bayeswind_lib.ledger.rungs import RECORDS as RUNGS
 from bayeswind_lib.ledger.status import STATUSES, Evidence, gather, judge
+from bayeswind_lib.ledger.trained import mean_over_seeds, runs
 
-RECORDS = ("reference_rungs", "facts", "networks", "controls")
+RECORDS = (*RUNGS.values(), "facts", "networks", "runs")
 
 
 def rows(folder: str | Path | None = None) -> list[dict]:
@@ -30,8 +32,12 @@ def rows(folder: str | Path | None = None) -> list[dict]:
     Args:
         folder: where the records lie; the package's own by default.
     """
-    records = {name: store.read(name, folder) for name in RECORDS}
+    records = _records(folder)
     return [_row(claim, gather(claim, records)) for claim in _claims()]
+
+
+def _records(folder: str | Path | None) -> dict[str, dict | None]:
+    return {name: store.read(name, folder) for name in RECORDS}
 
 
 def row(id: str, folder: str | Path | None = None) -> dict:
@@ -40,9 +46,9 @@ def row(id: str, folder: str | Path | None = None) -> dict:
     Raises:
         KeyError: if there is no claim of that id; the message names close ones.
     """
-    for found in rows(folder):
-        if found["id"] == id:
-            return found
+    for claim in _claims():
+        if claim.id == id:
+            return _row(claim, gather(claim, _records(folder)))
     stem = id.split("-")[0]
     near = [claim.id for claim in _claims() if claim.id.startswith(stem)]
     raise KeyError(f"no claim is called {id!r}; there are: {', '.join(near or [c.id for c in _claims()])}")
@@ -55,12 +61,15 @@ def counts(folder: str | Path | None = None, kinds: tuple[str, ...] | None = Non
 
 
 def record(name: str, folder: str | Path | None = None) -> dict:
-    """A stored record, for example "reference_rungs", "networks" or "optimiser_sweep".
+    """A stored record, for example "reference_rungs", "networks" or "runs".
 
     Raises:
-        FileNotFoundError: if there is none of that name.
+        FileNotFoundError: if there is none of that name. While nothing has been trained, "runs"
+            is an empty list of runs.
     """
     found = store.read(name, folder)
+    if found is None and name == "runs":
+        return {"runs": []}
     if found is None:
         known = ", ".join(sorted(path.stem for path in store.records_folder().glob("*.json")))
         raise FileNotFoundError(f"no record is called {name!r}; there are: {known or 'none'}")
@@ -74,23 +83,24 @@ def _claims() -> tuple[Claim, ...]:
 
 def _row(claim: Claim, evidence: Evidence) -> dict:
     status, reason = judge(claim, evidence)
-    runs, null = evidence.runs, evidence.null
+    seeds, null = evidence.runs, evidence.null
     low, high = claim.bounds
     result = {
         "id": claim.id, "kind": claim.kind, "source": claim.source, "statement": claim.statement,
         "tunnel": claim.tunnel, "architecture": claim.architecture, "variant": claim.variant,
         "published": claim.value, "published_text": _printed(claim), "unit": claim.unit,
         "measured": evidence.value, "standard_error": evidence.standard_error,
-        "seeds": [run["seed"] for run in runs], "preset": claim.preset,
+        "seeds": [run["seed"] for run in seeds], "preset": claim.preset,
         "null": null.value, "null_low": null.low, "null_high": null.high, "draws": null.draws,
         "null_what": null.what, "status": status, "reason": reason,
         "band": [low, high], "how": claim.how, "read_against": claim.read_against,
         "not_testable_if": claim.not_testable_if, "chapters": list(claim.chapters),
-        "device": _joined(run["device"] for run in runs),
-        "minutes": _total(run["minutes"] for run in runs),
-        "commit": _joined(run["commit"] for run in runs),
+        "device": _joined(run["device"] for run in seeds),
+        "minutes": _total(run["minutes"] for run in seeds),
+        "commit": _joined(run["commit"] for run in seeds),
         "check": evidence.check, "check_standard_error": evidence.check_se,
-        "runs": [dict(run) for run in runs] if claim.network else [],
+        "runs": [dict(run) for run in seeds] if claim.network else [],
+        "smaller": evidence.smaller,
     }
     return {name: _plain(value) for name, value in result.items()}
 
@@ -110,6 +120,8 @@ def _total(values) -> float | None:
 
 def _plain(value):
     """As `store.plain`, without rounding: what is printed is what was measured."""
+    if isinstance(value, dict):
+        return {name: _plain(entry) for name, entry in value.items()}
     if isinstance(value, list):
         return [_plain(entry) for entry in value]
     if isinstance(value, float) and not math.isfinite(value):
@@ -167,5 +179,5 @@ def make_records(*args, **kwargs) -> list[str]:
 
 __all__ = [
     "STATUSES", "chapter_table", "counts", "glue", "glue_all", "main_table", "make_records",
-    "record", "row", "rows", "table",
+    "mean_over_seeds", "record", "row", "rows", "runs", "table",
 ]

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field, fields
 from decimal import Decimal
 from pathlib import Path
 
+from bayeswind_lib.ledger.rungs import RECORDS
+
 FILE = Path(__file__).parent / "claims.toml"
 KINDS = ("paper", "code", "replication", "reference")
-TESTS = ("digits", "reaches", "fails", "at_least")
+TESTS = ("digits", "samples", "reaches", "fails", "at_least", "within")
 
 
 @dataclass(frozen=True)
@@ -33,12 +35,19 @@ class Claim:
     variant: str | None = None
     preset: str = "exact"
     band: float | list[float] | None = None
-    partly: float | None = None
+    partly: float | list[float] | None = None
     fails_above: float | None = None
+    fails_below: float | None = None
     network: str | None = None
+    smaller: str | None = None
     over: str | None = None
+    over_key: str | None = None
     measure: str | None = None
     pairs: int | None = None
+    length: int | None = None
+    steps: list[int] | None = None
+    over_steps: list[int] | None = None
+    episodes: int | None = None
     record: str | None = None
     key: str | None = None
     scale: float = 1.0
@@ -55,7 +64,9 @@ class Claim:
                 )
         if (self.network is None) == (self.record is None):
             raise ValueError(f"claim {self.id}: name either a network or a record, not both")
-        if self.test in ("reaches", "fails") and self.band is None:
+        if self.test == "samples" and self.episodes is None:
+            raise ValueError(f"claim {self.id}: the test 'samples' needs the published number of episodes")
+        if self.test in ("reaches", "fails", "within") and self.band is None:
             raise ValueError(f"claim {self.id}: the test {self.test!r} needs a band")
         float(self.published)
 
@@ -65,13 +76,18 @@ class Claim:
         return float(self.published)
 
     @property
+    def record_of_base(self) -> str:
+        """The record that holds what a network's score is divided by."""
+        return RECORDS[self.tunnel]
+
+    @property
     def bounds(self) -> tuple[float, float]:
         """The lowest and highest measured value that counts as reproduced, ends included."""
-        if self.test == "digits":
+        if self.test in ("digits", "samples"):
             half = half_unit(self.published)
             return self.value - half, self.value + half
         if self.test == "at_least":
-            return self.value, math.inf
+            return (self.value if self.band is None else float(self.band)), math.inf
         if self.test == "reaches":
             return 0.0, float(self.band)
         return float(self.band[0]), float(self.band[1])
@@ -118,28 +134,29 @@ def load_claims(path: str | Path = FILE) -> list[Claim]:
 def _cells(table: dict) -> list[dict]:
     """One entry for each printed cell of a table."""
     own = ("prefix", "columns", "row", "source")
-    shared = {name: value for name, value in table.items() if name not in own}
+    shared = {"test": "digits"} | {name: value for name, value in table.items() if name not in own}
     entries = []
     for row in table["row"]:
         rest = {k: v for k, v in row.items() if k not in ("id", "printed", "null", "null_measure", "key")}
         for column, printed in zip(table["columns"], row["printed"], strict=True):
             if printed:
                 entries.append(shared | rest | {
-                    "id": f"{table['prefix']}-{row['id']}-{column['id']}",
+                    "id": "-".join(part for part in (table["prefix"], row["id"], column["id"]) if part),
                     "source": table["source"].format(column=column["title"]),
                     "published": printed,
-                    "test": "digits",
                     "key": f"tasks/{column['key']}/{row['key']}",
-                    "null": _cell_null(row, column["key"]),
-                    "not_testable_if": "never: it is a formula",
+                    "null": _cell_null(row, column["key"], table["record"]),
+                    "not_testable_if": "never: it is a computation",
                 })
     return entries
 
 
-def _cell_null(row: dict, size: str) -> dict:
+def _cell_null(row: dict, size: str, record: str) -> dict:
+    """The null on the same task: of a bijection, with the same sampling of keys."""
     sampling, *_, last = row["key"].split("/")
     return {
-        "task": f"{size}/{sampling}",
+        "record": record,
+        "task": f"{size}/{sampling}" if record == "reference_rungs" else size,
         "predictor": row.get("null", "uniform"),
         "measure": row.get("null_measure", last),
     }

@@ -17,7 +17,6 @@ MARKS = {
     "reproduced": "✓", "partly": "◐", "not reproduced": "✗", "not settled": "…", "not testable": "∅",
 }
 COLUMNS = ("Claim", "Published", "Measured here", "Null", "Status")
-CHAPTERS = {"01_bayesian": "chapter 1", "02_tunnel": "chapter 2", "03_training": "chapter 3"}
 
 STYLE = """<style>
 .bw-ledger { --ink: #1c2329; --quiet: #52606b; --line: #d5dee5; color: var(--ink); }
@@ -165,8 +164,8 @@ def _links(row: dict, anchors: bool) -> str:
     parts = [f"<code>{escape(row['id'])}</code>"]
     if anchors:
         parts += [
-            f'<a href="../chapters/{name}.html">{CHAPTERS[name]}</a>'
-            for name in row["chapters"] if name in CHAPTERS
+            f'<a href="../chapters/{name}.html">chapter {int(name[:2])}</a>'
+            for name in row["chapters"]
         ]
         if row["read_against"]:
             target = row["read_against"]
@@ -195,13 +194,13 @@ def published(row: dict) -> str:
 
 
 def measured(row: dict) -> str:
-    """The measured value: a formula's to the published digits, a network's with its error."""
+    """The measured value: a formula's to the published digits, a sampled one with its error."""
     value = row["measured"]
     if value is None:
         return "not yet"
     if value == "inf":
         return "infinite"
-    if row["runs"]:
+    if row["runs"] or row["standard_error"]:
         return _with_error(value, row["standard_error"])
     return _like(value, row["published_text"]) if row["status"] == "reproduced" else _short(value)
 

@@ -11,10 +11,13 @@ A status is one of
 
 from __future__ import annotations
 
+import itertools
 import math
+import re
 import statistics
 from dataclasses import dataclass, field
 
+from bayeswind_lib.ledger import rungs, trained
 from bayeswind_lib.ledger.claims import Claim
 from bayeswind_lib.ledger.store import lookup
 
@@ -22,6 +25,7 @@ STATUSES = ("reproduced", "partly", "not reproduced", "not settled", "not testab
 MIN_LEARNING_RATES = 4
 MAX_KL_CHANGE = 0.10
 CHECK_ERRORS = 5.0  # standard errors between a formula and its sampled check
+SAMPLE_ERRORS = 4.0  # standard errors between a published sampled value and ours
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,9 @@ class Evidence:
         runs: one dict a seed, with its score, device, minutes and commit.
         finished: every run's schedule has ended.
         check, check_se: the same number from sampled episodes, for a formula.
+        published_se: standard error of a published value that was sampled too.
         controls: what shows that a failure is one (see `failure_counts`).
+        smaller: what a network of classroom size scores, where one of the published size is lacking.
     """
 
     value: float | None = None
@@ -55,7 +61,9 @@ class Evidence:
     finished: bool = True
     check: float | None = None
     check_se: float | None = None
+    published_se: float | None = None
     controls: dict = field(default_factory=dict)
+    smaller: dict | None = None
 
 
 def gather(claim: Claim, records: dict[str, dict | None]) -> Evidence:
@@ -73,14 +81,18 @@ def _from_record(claim: Claim, records: dict) -> Evidence:
     if value is None:
         return Evidence(null=_null(claim, records))
     about = {"seed": record["seed"], "device": record["device"], "minutes": None, "commit": record["commit"]}
-    check = check_se = None
-    if claim.key.startswith("tasks/"):
-        _, size, sampling, *rest = claim.key.split("/")
-        path = "/".join(["tasks", size, sampling, "sampled", *rest])
+    check = check_se = published_se = None
+    error = _number(lookup(record, claim.key + "_se")) or 0.0
+    if claim.test == "samples":
+        task = "/".join(claim.key.split("/")[:2])
+        published_se = error * math.sqrt(lookup(record, f"{task}/n_episodes") / claim.episodes)
+    elif claim.key.startswith("tasks/"):
+        path = re.sub("/(rungs|constants|leak)/", r"/sampled/\1/", claim.key, count=1)
         check, check_se = _number(lookup(record, path)), _number(lookup(record, path + "_se"))
     return Evidence(
-        value * claim.scale, 0.0, _null(claim, records), (about,),
+        value * claim.scale, error * claim.scale, _null(claim, records), (about,),
         check=_scaled(check, claim.scale), check_se=_scaled(check_se, claim.scale),
+        published_se=_scaled(published_se, claim.scale),
     )
 
 
@@ -89,43 +101,59 @@ def _scaled(value: float | None, scale: float) -> float | None:
 
 
 def _from_networks(claim: Claim, records: dict) -> Evidence:
-    found = lookup(records.get("networks"), "networks") or {}
-    runs = found.get(claim.network, {})
-    rows = _runs(runs, claim)
-    value, error = _mean_of_runs(rows) if rows else (None, None)
-    null = _twins(next(iter(runs.values())), claim) if rows else _null(claim, records)
-    if claim.over:
-        base_rows = _runs(found.get(claim.over, {}), claim)
-        if not base_rows:
-            return Evidence()
-        base, base_error = _mean_of_runs(base_rows)
-        null = _divided(null, base)
-        if rows:
-            error = value / base * math.hypot(error / value, base_error / base)
-            value, rows = value / base, rows + base_rows
-    if not rows or value is None:
-        return Evidence(null=null)
+    rows, base_rows = (_runs(name, claim, records) for name in (claim.network, claim.over))
+    null, smaller = _null_of_networks(claim, rows, base_rows, records), _smaller(claim, records)
+    base, base_error = _base(claim, base_rows, records)
+    if not rows or base is None:
+        return Evidence(null=null, smaller=smaller)
+    value, error = _mean_of_runs(rows)
+    if value and math.isfinite(value):
+        error = abs(value / base) * math.hypot(error / value, base_error / base)
     return Evidence(
-        value, error, null, tuple(rows),
-        finished=all(row["schedule_ended"] for row in rows),
-        controls=lookup(records.get("controls"), claim.network) or {},
+        value / base, error, null, tuple(rows + base_rows), smaller=smaller,
+        finished=all(row["schedule_ended"] for row in rows + base_rows),
+        controls=trained.controls(claim.network, _stored(records)),
     )
 
 
-def _runs(runs: dict[str, dict], claim: Claim) -> list[dict]:
-    return [_run(runs[seed], claim) for seed in sorted(runs, key=int)]
+def _base(claim: Claim, rows: list[dict], records: dict) -> tuple[float | None, float]:
+    """What a network's mean is divided by, and its error: another network, a rung, or 1."""
+    if claim.over:
+        return _mean_of_runs(rows) if rows else (None, 0.0)
+    if claim.over_key:
+        record = records.get(claim.record_of_base)
+        found = _number(lookup(record, claim.over_key))
+        return found, _number(lookup(record, claim.over_key + "_se")) or 0.0
+    return 1.0, 0.0
 
 
-def _run(entry: dict, claim: Claim) -> dict:
+def _stored(records: dict) -> list[dict]:
+    return (records.get("runs") or {}).get("runs", [])
+
+
+def _runs(name: str | None, claim: Claim, records: dict) -> list[dict]:
+    """One dict a seed of a network: from the stored runs, and from the weights that ship."""
+    if name is None:
+        return []
+    shipped = lookup(records.get("networks"), "networks") or {}
+    found = {
+        int(seed): _run(entry, _score_of_shipped(entry, claim), claim)
+        for seed, entry in shipped.get(name, {}).items()
+        if trained.is_plain(name, int(seed), entry.get("recipe_tag"))
+    }
+    if not (claim.pairs or claim.length or claim.steps):  # of these only shipped weights tell
+        for row in trained.plain_rows(name, _stored(records)):
+            found[row["seed"]] = _run(row, _score_of_row(row, claim.measure), claim)
+    return [found[seed] for seed in sorted(found) if found[seed]["measured"] is not None]
+
+
+def _run(entry: dict, score: tuple[float | None, float | None], claim: Claim) -> dict:
     """One seed's score, and where and from what it came."""
-    size = (entry["tunnel_config"] or {}).get("n_values")
-    shorter = claim.pairs is not None and size is not None and claim.pairs == size - 1
-    scores = entry["scores"]["one_less"] if shorter else entry["scores"]
     seconds = entry.get("seconds")
     return {
         "seed": entry["seed"],
-        "measured": _number(scores[claim.measure]),
-        "standard_error": _number(scores[f"{claim.measure}_se"]),
+        "measured": _scaled(score[0], claim.scale),
+        "standard_error": _scaled(score[1], claim.scale),
         "schedule_ended": bool(entry.get("schedule_ended")),
         "device": entry.get("device"),
         "minutes": None if seconds is None else round(seconds / 60, 1),
@@ -133,32 +161,111 @@ def _run(entry: dict, claim: Claim) -> dict:
     }
 
 
+def _score_of_row(row: dict, measure: str) -> tuple[float | None, float | None]:
+    return _number(lookup(row, measure)), _number(lookup(row, f"{measure}_se"))
+
+
+def _score_of_shipped(entry: dict, claim: Claim) -> tuple[float | None, float | None]:
+    """A shipped network's score: of all positions, of fewer pairs, of longer inputs, of some steps."""
+    scores, config = entry["scores"], entry["tunnel_config"] or {}
+    size = config.get("n_values")
+    if claim.pairs is not None and size is not None and claim.pairs == size - 1:
+        scores = scores["one_less"]
+    if claim.length is not None and claim.length != config.get("length"):
+        scores = lookup(scores, f"longer/{claim.length}") or {}
+    if claim.steps is None:
+        return _score_of_row(scores, claim.measure)
+    value, error = _mean_of_steps(scores, claim.measure, claim.steps)
+    if claim.over_steps is None or value is None:
+        return value, error
+    base, base_error = _mean_of_steps(scores, claim.measure, claim.over_steps)
+    return value / base, value / base * math.hypot(error / value, base_error / base)
+
+
+def _mean_of_steps(scores: dict, measure: str, steps: list[int]) -> tuple[float | None, float | None]:
+    """Mean over the steps first..last, counted from 1; the mean of their errors bounds its error."""
+    values = lookup(scores, f"per_position/{measure}")
+    errors = lookup(scores, f"per_position_se/{measure}")
+    if values is None or errors is None or len(values) < steps[1]:
+        return None, None
+    some = slice(steps[0] - 1, steps[1])
+    return statistics.mean(values[some]), statistics.mean(errors[some])
+
+
 def _mean_of_runs(rows: list[dict]) -> tuple[float, float]:
     """Mean over seeds; its error from the spread of the seeds, or of the episodes if there is one seed."""
     values = [row["measured"] for row in rows]
-    if len(rows) == 1:
-        return values[0], rows[0]["standard_error"]
+    if len(rows) == 1 or not all(map(math.isfinite, values)):
+        return statistics.mean(values), rows[0]["standard_error"] or 0.0
     return statistics.mean(values), statistics.stdev(values) / math.sqrt(len(values))
 
 
-def _twins(entry: dict, claim: Claim) -> Null:
-    found = lookup(entry, f"null/{claim.measure}")
-    return _null_of(found, 1.0, "the same network before training")
+def _smaller(claim: Claim, records: dict) -> dict | None:
+    """What the network of classroom size scores, and the score of knowing nothing on its task."""
+    if claim.smaller is None:
+        return None
+    rows = trained.plain_rows(claim.smaller, _stored(records))
+    mean, error, n = trained.mean_over_seeds(rows, claim.measure)
+    if not n:
+        return None
+    known = rungs.rungs_of(rows[0]["tunnel"], rows[0]["tunnel_config"], records)
+    nothing = rungs.value(known, rungs.KNOWS_NOTHING[rows[0]["tunnel"]], claim.measure)
+    return {
+        "network": claim.smaller, "seeds": [row["seed"] for row in rows],
+        "measured": mean * claim.scale, "standard_error": error * claim.scale,
+        "knows_nothing": _scaled(nothing, claim.scale),
+    }
+
+
+def _null_of_networks(claim: Claim, rows: list[dict], base_rows: list[dict], records: dict) -> Null:
+    """Untrained twins where the network ships; relabelled runs for a ratio of efforts."""
+    if claim.measure.startswith("episodes_to"):
+        return _shuffled(rows, base_rows)
+    shipped = lookup(records.get("networks"), f"networks/{claim.network}") or {}
+    twins = [entry["null"] for entry in shipped.values() if lookup(entry, f"null/{claim.measure}")]
+    plain = twins and rows and not claim.over_steps
+    null = _twins(twins[0], claim) if plain else _null(claim, records)
+    base, _ = _base(claim, base_rows, records)
+    if claim.over and base is None:
+        return Null()
+    return null if base in (None, 1.0) else _divided(null, base)
+
+
+def _shuffled(rows: list[dict], base_rows: list[dict]) -> Null:
+    """The ratio of the two means for every way to deal the runs out to the two networks."""
+    values = [row["measured"] for row in rows + base_rows]
+    if not rows or not base_rows:
+        return Null()
+    ratios = []
+    for chosen in itertools.combinations(range(len(values)), len(rows)):
+        rest = [value for i, value in enumerate(values) if i not in chosen]
+        ratios.append(statistics.mean(values[i] for i in chosen) / statistics.mean(rest))
+    what = "the same runs, dealt out to the two networks in every way"
+    return Null(statistics.median(ratios), min(ratios), max(ratios), len(ratios), what)
+
+
+def _twins(found: dict, claim: Claim) -> Null:
+    return _null_of(found[claim.measure], claim.scale, "the same network before training")
+
+
+NULLS = {
+    "uniform": "the uniform guess", "untrained": "an untrained network", "prior_only": "the prior alone",
+    "parameters": "a network of random depth and width",
+    "entropy_rounding": "random distributions in bfloat16",
+    "published": "the same arithmetic on numbers drawn at random",
+}
 
 
 def _null(claim: Claim, records: dict) -> Null:
     """The null that the claim itself names."""
     spec = claim.null
-    if "record" in spec:
+    scale = claim.scale if claim.record or claim.network else 1.0
+    if "key" in spec:
         found = lookup(records.get(spec["record"]), spec["key"])
-        what = {"parameters/null": "a network of random depth and width"}.get(
-            spec["key"], "random distributions in bfloat16"
-        )
-        return _null_of(found, spec.get("scale", 1.0), what)
-    path = f"tasks/{spec['task'].split('/')[0]}/{spec['task'].split('/')[1]}/null"
-    found = lookup(records.get("reference_rungs"), f"{path}/{spec['predictor']}/{spec['measure']}")
-    what = {"uniform": "the uniform guess", "untrained": "an untrained network"}[spec["predictor"]]
-    return _null_of(found, claim.scale if claim.record else 1.0, what)
+        return _null_of(found, spec.get("scale", 1.0), NULLS[spec["key"].split("/")[0]])
+    record = records.get(spec.get("record", "reference_rungs"))
+    found = lookup(record, f"tasks/{spec['task']}/null/{spec['predictor']}/{spec['measure']}")
+    return _null_of(found, scale, NULLS[spec["predictor"]])
 
 
 def _null_of(found: dict | None, scale: float, what: str) -> Null:
@@ -179,12 +286,25 @@ def judge(claim: Claim, evidence: Evidence) -> tuple[str, str]:
     if claim.missing:
         return "not testable", f"missing: {claim.missing}"
     if evidence.value is None:
-        what = "no such network has been trained here yet" if claim.network else "no record holds it yet"
-        return "not settled", what
+        return "not settled", _why_nothing(claim, evidence)
     if not evidence.finished:
         return "not settled", "the run's schedule had not ended"
-    judges = {"digits": _digits, "at_least": _at_least, "reaches": _reaches, "fails": _fails}
+    judges = {
+        "digits": _digits, "samples": _samples, "at_least": _at_least, "reaches": _reaches,
+        "fails": _fails, "within": _within,
+    }
     return judges[claim.test](claim, evidence)
+
+
+def _why_nothing(claim: Claim, evidence: Evidence) -> str:
+    if not claim.network:
+        return "no record holds it yet"
+    text = "no such network has been trained here yet"
+    small = evidence.smaller
+    if small is None:
+        return text
+    beside = "" if small["knows_nothing"] is None else f" (knowing nothing: {small['knows_nothing']:.3g})"
+    return f"{text}; at classroom size, {len(small['seeds'])} seeds: {small['measured']:.3g}{beside}"
 
 
 def _inside(value: float, bounds: tuple[float, float]) -> bool:
@@ -212,9 +332,36 @@ def _agrees(evidence: Evidence) -> bool:
     return abs(evidence.value - evidence.check) <= margin
 
 
+def _samples(claim: Claim, evidence: Evidence) -> tuple[str, str]:
+    """Two sampled numbers: both have an error, and the published one was rounded as well."""
+    low, high = claim.bounds
+    margin = SAMPLE_ERRORS * math.hypot(evidence.standard_error, evidence.published_se)
+    if _inside(evidence.value, (low - margin, high + margin)):
+        return "reproduced", "the same within the errors of the two samples"
+    unit = high - low
+    if _inside(evidence.value, (low - margin - unit, high + margin + unit)):
+        return "partly", "off by more than both samples' errors, by less than one printed digit"
+    return "not reproduced", "sampled here, it differs by more than both samples' errors"
+
+
+def _within(claim: Claim, evidence: Evidence) -> tuple[str, str]:
+    if _inside(evidence.value, claim.bounds):
+        return "reproduced", "inside the band"
+    if claim.partly is not None and _inside(evidence.value, tuple(map(float, claim.partly))):
+        return "partly", "outside the band, on the same side"
+    return "not reproduced", "outside the band"
+
+
 def _at_least(claim: Claim, evidence: Evidence) -> tuple[str, str]:
+    null = evidence.null
+    if claim.network and null.high is not None and evidence.value <= null.high:
+        return _if_failure_counts(evidence, "no better than " + null.what)
     if _inside(evidence.value, claim.bounds):
         return "reproduced", "at least as large as published"
+    if claim.partly is not None and evidence.value >= float(claim.partly):
+        return "partly", "close to the published value, below it"
+    if claim.network:
+        return _if_failure_counts(evidence, "smaller than published")
     return "not reproduced", "smaller than published"
 
 
@@ -232,7 +379,8 @@ def _reaches(claim: Claim, evidence: Evidence) -> tuple[str, str]:
 
 
 def _fails(claim: Claim, evidence: Evidence) -> tuple[str, str]:
-    if evidence.value < claim.fails_above:
+    above, below = claim.fails_above, claim.fails_below
+    if (above is not None and evidence.value < above) or (below is not None and evidence.value > below):
         return "not reproduced", "here such a network does not fail"
     counts, lacking = failure_counts(evidence)
     if not counts:
@@ -248,17 +396,24 @@ def _if_failure_counts(evidence: Evidence, reason: str) -> tuple[str, str]:
 
 
 def failure_counts(evidence: Evidence) -> tuple[bool, str]:
-    """Whether a network's failure may be held against the claim, and what is lacking if not.
+    """Whether a network's failure may be held against the claim, and what is lacking if not."""
+    return controls_suffice(evidence.controls)
 
-    `controls` holds "learning_rates" (all that were tried at this budget, this run being the
-    best) and "kl", "kl_doubled" (before and after doubling the budget).
+
+def controls_suffice(controls: dict) -> tuple[bool, str]:
+    """Whether the controls of a run (see `trained.controls`) make a failure of it count.
+
+    Its schedule ended; it is the best of at least 4 learning rates (none of the others gets its
+    KL down by a tenth or more); twice the budget moves its KL by less than a tenth.
     """
-    rates = evidence.controls.get("learning_rates", [])
-    if len(set(rates)) < MIN_LEARNING_RATES:
-        return False, f"{len(set(rates))} of at least {MIN_LEARNING_RATES} learning rates were tried"
-    before, after = (_number(evidence.controls.get(name)) for name in ("kl", "kl_doubled"))
+    rates = set(controls.get("learning_rates", []))
+    if len(rates) < MIN_LEARNING_RATES:
+        return False, f"{len(rates)} of at least {MIN_LEARNING_RATES} learning rates were tried"
+    before, best, after = (_number(controls.get(name)) for name in ("kl", "kl_best", "kl_doubled"))
     if before is None or after is None:
         return False, "the budget was not doubled"
+    if best is not None and best < (1 - MAX_KL_CHANGE) * before:
+        return False, f"another learning rate brings its KL to {best:.3g}"
     change = abs(after - before) / before if before else math.inf
     if not change < MAX_KL_CHANGE:
         return False, "doubling the budget still moved its KL"

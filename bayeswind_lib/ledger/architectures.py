@@ -1,0 +1,328 @@
+"""Architectures against tunnels: what came of every run, as a page of the book shows it.
+
+A *result* is a network's name with all its seeds. Its state is computed from the share of the
+divergence (KL) that is left of what knowing nothing scores on the same task:
+
+  solved        at most a twentieth is left
+  partly        more, and neither a fifth learning rate nor twice the budget would change it
+  fails         as partly, and nine tenths or more are left
+  not settled   not solved, without that evidence
+  not run yet   no finished run is stored
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+from bayeswind_lib.ledger import page, rungs, store, trained
+from bayeswind_lib.ledger.status import controls_suffice
+from bayeswind_lib.training.plans import RIVALS
+
+STATES = {"solved": "✓", "partly": "◐", "fails": "✗", "not settled": "…", "not run yet": "∅"}
+SOLVED, LOST = 0.05, 0.9
+LABELS = {
+    "transformer": "Transformer", "transformer-uniform": "Transformer, attention frozen to uniform",
+    "mamba": "Mamba", "lstm": "LSTM, one wide layer", "lstm-deep": "LSTM, six layers, as published",
+    "mlp": "MLP, each token alone", "mlp-sum": "MLP on the running sum",
+    "mlp-flattened": "MLP on the flattened context",
+}
+TUNNELS = {"bijection": "Bijection", "hmm": "HMM", "regression": "Regression", "recall": "Recall"}
+
+
+@dataclass(frozen=True)
+class Result:
+    """All that is known of one network: its plain runs, and the runs that try to improve on them.
+
+    Attributes:
+        name, tunnel, tunnel_config, label: of the network; a label is its row's head on the page.
+        rows: the plain runs, one a seed. others: at other rates, or of twice the budget.
+        left: share of the divergence of knowing nothing that is left; None if unknown.
+        controls: see `trained.controls`.
+        longer: scores of the shipped network on longer inputs, by length.
+    """
+
+    name: str
+    tunnel: str
+    tunnel_config: dict
+    label: str
+    rows: tuple[dict, ...] = ()
+    others: tuple[dict, ...] = ()
+    left: float | None = None
+    controls: dict | None = None
+    longer: dict | None = None
+
+    def mean(self, measure: str) -> tuple[float, float, int]:
+        """Mean over seeds, its error, and how many seeds."""
+        return trained.mean_over_seeds(self.rows, measure)
+
+    @property
+    def state(self) -> tuple[str, str]:
+        """One of STATES, and the reason where it is not plain."""
+        if not self.rows:
+            return "not run yet", ""
+        if not all(row["schedule_ended"] for row in self.rows):
+            return "not settled", "the run's schedule had not ended"
+        if self.left is None:
+            return "not settled", "no reference point is stored for this task"
+        if self.left <= SOLVED:
+            return "solved", ""
+        counts, lacking = controls_suffice(self.controls or {})
+        if not counts:
+            return "not settled", lacking
+        return ("fails" if self.left >= LOST else "partly"), ""
+
+
+def load_records(folder: str | Path | None = None) -> dict[str, dict | None]:
+    """The records that this page is made from."""
+    return {name: store.read(name, folder) for name in (*rungs.RECORDS.values(), "runs", "networks")}
+
+
+def results(plan: str, records: dict[str, dict | None]) -> list[Result]:
+    """One result for every name in a plan, in the order of the plan."""
+    stored = (records.get("runs") or {}).get("runs", [])
+    return [
+        _result(cell, stored, records)
+        for cell in {cell.name: cell for cell in reversed(trained.cells(plan))}.values()
+    ][::-1]
+
+
+def _result(cell, stored: list[dict], records: dict) -> Result:
+    recipe, rows = cell.recipe, trained.plain_rows(cell.name, stored)
+    config = rows[0]["tunnel_config"] if rows else recipe.tunnel_config
+    kl, _, n = trained.mean_over_seeds(rows, "kl")
+    shipped = store.lookup(records.get("networks"), f"networks/{cell.name}/0/scores/longer")
+    others = [
+        row for row in stored
+        if row["name"] == cell.name and trained.kind_of(row) in ("rate", "doubled")
+    ]
+    return Result(
+        cell.name, recipe.tunnel, config, _label(cell.name), tuple(rows), tuple(others),
+        rungs.left_to_learn(kl, recipe.tunnel, config, records) if n else None,
+        trained.controls(cell.name, stored), shipped,
+    )
+
+
+def _label(name: str) -> str:
+    """A network's name without tunnel and preset: "mlp-sum" of "hmm-mlp-classroom-sum"."""
+    return name.split("-", 1)[1].replace("-classroom", "")
+
+
+class ArchitectureTable:
+    """One row an architecture, one column a tunnel; reference points below; every cell a link."""
+
+    def __init__(self, records: dict[str, dict | None]):
+        self.records = records
+        self.results = {(r.tunnel, r.label): r for r in results("architectures", records)}
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{r.name}: {_plain_cell(r)}" for r in self.results.values())
+
+    def _repr_html_(self) -> str:
+        heads = "".join(f'<th scope="col">{title}</th>' for title in TUNNELS.values())
+        body = "\n".join(self._row("-".join(part for part in pair if part)) for pair in RIVALS)
+        return (
+            f'{page.STYLE}{STYLE}<div class="bw-ledger bw-wide" tabindex="0" role="region" '
+            'aria-label="Architectures against tunnels"><table class="bw-grid">'
+            "<caption>Entropy error in bits, mean over seeds with its standard error, at classroom "
+            "size. Below it: what is left to learn, cost, and the nearest reference point above."
+            f'</caption><thead><tr><th scope="col">Architecture</th>{heads}</tr></thead>\n'
+            f"<tbody>\n{body}\n{self._rungs()}</tbody></table></div>"
+        )
+
+    def _row(self, label: str) -> str:
+        cells = "".join(self._cell(self.results.get((tunnel, label))) for tunnel in TUNNELS)
+        return f'<tr><th scope="row">{LABELS[label]}</th>{cells}</tr>'
+
+    def _cell(self, result: Result | None) -> str:
+        if result is None:
+            return "<td>not planned</td>"
+        if not result.rows:
+            return f"<td>{_pill(result)}</td>"
+        facts = "".join(f"<small>{escape(text)}</small>" for text in _facts(result, self.records))
+        return f'<td><a href="#run-{result.name}">{_value(result, "entropy_mae")}</a> {_pill(result)}{facts}</td>'
+
+    def _rungs(self) -> str:
+        """Two rows: knowing nothing, and the other reference points of each tunnel."""
+        configs = {r.tunnel: r.tunnel_config for r in self.results.values()}
+        known = {t: rungs.rungs_of(t, configs[t], self.records) for t in TUNNELS}
+        nothing = "".join(
+            f"<td>{_rung(known[t], rungs.KNOWS_NOTHING[t])}</td>" for t in TUNNELS
+        )
+        others = "".join(
+            "<td>" + "".join(
+                f"<small>{escape(words)}: {_rung(known[t], name)}</small>"
+                for name, words in rungs.LADDERS[t].items()
+                if name != rungs.KNOWS_NOTHING[t] and name in known[t]
+            ) + "</td>"
+            for t in TUNNELS
+        )
+        return (
+            f'<tr class="bw-rung"><th scope="row">Knowing nothing <small>uniform guess; in '
+            f"regression the prior alone</small></th>{nothing}</tr>\n"
+            f'<tr class="bw-rung"><th scope="row">Other reference points '
+            f"<small>entropy error / KL, bits</small></th>{others}</tr>\n"
+        )
+
+
+class VariantTable:
+    """One row a network of a plan: its scores, its cost, its place among the reference points."""
+
+    def __init__(self, plan: str, caption: str, records: dict[str, dict | None]):
+        self.caption, self.records, self.results = caption, records, results(plan, records)
+        self.lengths = sorted({int(k) for r in self.results for k in r.longer or {}})
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{r.name}: {_plain_cell(r)}" for r in self.results)
+
+    def _repr_html_(self) -> str:
+        columns = ["Network", "Entropy error", "KL", *(f"Error at K = {k}" for k in self.lengths)]
+        columns += ["State", "Cost and place"]
+        heads = "".join(f'<th scope="col">{title}</th>' for title in columns)
+        body = "\n".join(self._row(result) for result in self.results)
+        return (
+            f'{page.STYLE}{STYLE}<div class="bw-ledger bw-wide" tabindex="0" role="region" '
+            f'aria-label="{escape(self.caption)}"><table class="bw-grid">'
+            f"<caption>{escape(self.caption)}</caption><thead><tr>{heads}</tr></thead>\n"
+            f"<tbody>\n{body}\n</tbody></table></div>"
+        )
+
+    def _row(self, result: Result) -> str:
+        name = f"{TUNNELS[result.tunnel]}: {result.label}"
+        if not result.rows:
+            empty = "<td></td>" * (2 + len(self.lengths))
+            return f'<tr><th scope="row">{escape(name)}</th>{empty}<td>{_pill(result)}</td><td></td></tr>'
+        facts = "".join(f"<small>{escape(text)}</small>" for text in _facts(result, self.records)[1:])
+        cells = [_value(result, "entropy_mae"), _value(result, "kl")]
+        cells += [_longer(result, k) for k in self.lengths] + [_pill(result), facts]
+        tds = "".join(f"<td>{cell}</td>" for cell in cells)
+        link = f'<a href="#run-{result.name}">{escape(name)}</a>'
+        return f'<tr><th scope="row">{link}</th>{tds}</tr>'
+
+
+class RunRecords:
+    """The stored rows behind the tables, one fold a network, each an anchor to link to."""
+
+    def __init__(self, plans: Iterable[str], records: dict[str, dict | None]):
+        found = {r.name: r for plan in plans for r in results(plan, records)}
+        self.results = [r for r in found.values() if r.rows]
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{r.name}: {len(r.rows)} seeds, {len(r.others)} controls" for r in self.results)
+
+    def _repr_html_(self) -> str:
+        if not self.results:
+            return "<p>No run has been stored yet.</p>"
+        return f'{STYLE}<div class="bw-ledger">{"".join(map(self._fold, self.results))}</div>'
+
+    def _fold(self, result: Result) -> str:
+        groups = "".join(
+            f"<p>{escape(title)}</p><pre tabindex=\"0\">{escape(_json_lines(rows))}</pre>"
+            for title, rows in (("The runs:", result.rows), ("Other rates and twice the budget:", result.others))
+            if rows
+        )
+        return (
+            f'<details class="bw-run" id="run-{result.name}"><summary><code>{result.name}</code>: '
+            f"{len(result.rows)} seeds, {len(result.others)} controls</summary>{groups}</details>\n"
+        )
+
+
+def _json_lines(rows: Sequence[dict]) -> str:
+    return "\n".join(json.dumps(row, sort_keys=True) for row in rows)
+
+
+def _facts(result: Result, records: dict) -> list[str]:
+    """What stands small in a cell: seeds and best, divergence, cost, effort, place."""
+    _, _, n = result.mean("entropy_mae")
+    best = min(float(row["entropy_mae"]) for row in result.rows)
+    kl = result.mean("kl")[0]
+    left = "" if result.left is None else f" = {_percent(result.left)} of knowing nothing"
+    seeds = f"{n} seeds, best {page._short(best)}" if n > 1 else "1 seed"
+    facts = [f"KL {page._short(_finite(kl))}{left}", seeds, _cost(result), _effort(result)]
+    if (right := result.mean("accuracy"))[2] and result.tunnel == "recall":
+        facts.append(f"accuracy {100 * right[0]:.1f} %")
+    above = rungs.next_rung(kl, result.tunnel, result.tunnel_config, records)
+    facts.append(f"below: {above[0]}, KL {page._short(above[1])}" if above else "below no reference point")
+    return facts + ([reason] if (reason := result.state[1]) else [])
+
+
+def _cost(result: Result) -> str:
+    minutes = trained.mean_over_seeds(result.rows, "seconds")[0] / 60
+    return f"{result.rows[0]['parameters']:,} parameters, {minutes:.1f} min a run"
+
+
+def _effort(result: Result) -> str:
+    """Episodes until the learning curve was first at 0.1 bits; how many seeds got there."""
+    mean, _, n = result.mean("episodes_to/0.1")
+    if not n:
+        return f"never at 0.1 bits in {result.rows[0]['episodes']:,} episodes"
+    share = "" if n == len(result.rows) else f" ({n} of {len(result.rows)} seeds)"
+    return f"0.1 bits after {mean:,.0f} episodes{share}"
+
+
+def _value(result: Result, measure: str) -> str:
+    mean, error, _ = result.mean(measure)
+    return page._with_error(_finite(mean), error)
+
+
+def _finite(value: float) -> float | str:
+    return "inf" if math.isinf(value) else value
+
+
+def _longer(result: Result, length: int) -> str:
+    """The shipped network's error at another length, and how it jumps at the first new step."""
+    found = store.lookup(result.longer, str(length))
+    if found is None:
+        return ""
+    curve, trained_length = found["per_position"]["entropy_mae"], result.tunnel_config["length"]
+    jump = curve[trained_length] / curve[trained_length - 1]
+    return f"{page._short(found['entropy_mae'])}<small>step {trained_length + 1}: {jump:.3g} times step {trained_length}</small>"
+
+
+def _rung(known: dict, name: str) -> str:
+    found = [rungs.value(known, name, measure) for measure in ("entropy_mae", "kl")]
+    if found[0] is None:
+        return "not stored"
+    return " / ".join(page._short(_finite(value)) for value in found if value is not None)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"
+
+
+def _pill(result: Result) -> str:
+    state = result.state[0]
+    return f'<span class="bw-status bw-state-{state.replace(" ", "-")}">{STATES[state]} {state}</span>'
+
+
+def _plain_cell(result: Result) -> str:
+    return f"{_value(result, 'entropy_mae')} {result.state[0]}" if result.rows else "not run yet"
+
+
+STYLE = """<style>
+div.bw-wide { overflow-x: auto; max-width: 100%; }
+div.bw-wide:focus-visible { outline: 3px solid #0072B2; }
+.bw-wide table.bw-grid { display: table; border-collapse: collapse; font-size: 0.85em; line-height: 1.4;
+  min-width: 44rem; width: 100%; margin: 0.5rem 0 1rem; text-align: left; }
+.bw-grid caption { color: var(--quiet); text-align: left; caption-side: top; }
+.bw-grid th, .bw-grid td { padding: 0.5rem 0.6rem; vertical-align: top; text-align: left;
+  border-bottom: 1px solid var(--line); color: var(--ink); background: transparent; }
+.bw-grid thead th { border-bottom: 2px solid var(--line); }
+.bw-grid tbody th { font-weight: 600; min-width: 8rem; }
+.bw-grid tr.bw-rung th, .bw-grid tr.bw-rung td { border-top: 2px solid var(--line); }
+.bw-state-solved { background: #d6f0e2; color: #0b4a2c; }
+.bw-state-partly { background: #fdeec2; color: #5a4300; }
+.bw-state-fails { background: #fbd9d3; color: #7a1c0b; }
+.bw-state-not-settled { background: #e4e6ea; color: #33383f; }
+.bw-state-not-run-yet { background: #e6def5; color: #46307a; }
+details.bw-run { border-bottom: 1px solid var(--line); padding: 0.2rem 0; }
+details.bw-run:target { outline: 3px solid #0072B2; }
+details.bw-run pre { max-height: 20rem; overflow: auto; font-size: 0.75em; }
+</style>"""

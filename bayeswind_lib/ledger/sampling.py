@@ -1,0 +1,109 @@
+"""What all makers of records share: seeds, standard errors, and nulls with their draws.
+
+Axes: B episodes, K scored positions, Y outcomes.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import zlib
+
+import numpy as np
+import torch
+
+from bayeswind_lib import models, references, tunnels
+from bayeswind_lib.references.regression import PriorOnly
+from bayeswind_lib.scoring import MEASURES, entropy_bits, gaussian_entropy_bits, score_episodes
+from bayeswind_lib.training.presets import SMALL
+
+SEED = 20260107  # of all episodes below; not one of these was seen in training
+DRAWS, DRAW_EPISODES = 20, 100
+
+
+def rng_for(tunnel, stream: int) -> torch.Generator:
+    """A generator of its own for each tunnel and purpose."""
+    numbers = [SEED, stream, *(_as_number(x) for x in tunnel.config.values())]
+    state = np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0]
+    return torch.Generator().manual_seed(int(state >> np.uint64(1)))
+
+
+def _as_number(value) -> int:
+    return int(value) if isinstance(value, int) else zlib.crc32(repr(value).encode())
+
+
+def draw_of(tunnel, draw: int) -> tunnels.Episodes:
+    """The episodes of one draw of a null: as many as are read in a moment, at most DRAW_EPISODES."""
+    n_episodes = max(10, min(DRAW_EPISODES, 4000 // tunnel.interface.n_positions))
+    return tunnel.sample(n_episodes, rng_for(tunnel, 100 + draw))
+
+
+def with_error(name: str, cells: np.ndarray | torch.Tensor) -> dict[str, float]:
+    """The mean of (B, K) cells, and the standard error from the episodes' own means."""
+    means = np.asarray(cells, dtype=np.float64).mean(1)
+    return {name: float(means.mean()), f"{name}_se": float(means.std(ddof=1) / math.sqrt(len(means)))}
+
+
+def scores(predictor, episodes: tunnels.Episodes, batch_size: int = 256) -> dict[str, float]:
+    """Every measure of a predictor and its standard error."""
+    result = score_episodes(predictor, episodes, batch_size)
+    names = [name for measure in MEASURES for name in (measure, f"{measure}_se")]
+    return {name: getattr(result, name) for name in names}
+
+
+def summary(draws: list[dict[str, float]]) -> dict:
+    """For each measure the median of the draws, the lowest, the highest and how many."""
+    result = {}
+    for name in draws[0]:
+        values = [draw[name] for draw in draws]
+        result[name] = {
+            "null": statistics.median(values), "low": min(values), "high": max(values),
+            "draws": len(values),
+        }
+    return result
+
+
+def nulls(tunnel) -> dict:
+    """What has learned nothing, on `DRAWS` independent sets of episodes: a guess, and networks.
+
+    The guess is uniform over the outcomes, or for a Gaussian outcome the prior alone; the networks
+    are small transformers before training, another one in every draw.
+    """
+    gaussian = tunnel.interface.outcome == "gaussian"
+    name = "prior_only" if gaussian else "uniform"
+    guess = PriorOnly(tunnel) if gaussian else references.Uniform(tunnel)
+    fixed = models.Transformer.Config.__dataclass_fields__
+    config = SMALL | {k: v for k, v in tunnel.interface.to_dict().items() if k in fixed}
+    rows: dict[str, list[dict]] = {name: [], "untrained": []}
+    for draw in range(DRAWS):
+        episodes = draw_of(tunnel, draw)
+        untrained = models.build("transformer", config, rng_for(tunnel, 500 + draw)).eval()
+        rows[name].append(of_a_guess(guess, episodes))
+        rows["untrained"].append(of_a_guess(untrained, episodes))
+    return {name: summary(draws) for name, draws in rows.items()}
+
+
+def of_a_guess(predictor, episodes: tunnels.Episodes) -> dict[str, float]:
+    """All that a null is asked for, of a predictor that knows nothing."""
+    found = {name: value for name, value in scores(predictor, episodes).items() if name in MEASURES}
+    prediction = predictor.predict(episodes.inputs)
+    if episodes.outcome == "gaussian":
+        entropy = float(gaussian_entropy_bits(prediction.double()).mean())
+        error = (prediction[..., 0] - episodes.targets).double()
+        return found | {"mean_entropy": entropy, "rmse": float(error.square().mean().sqrt())}
+    happened = prediction.gather(-1, episodes.targets[..., None])[..., 0]
+    entropy, loss = float(entropy_bits(prediction).mean()), float(-happened.mean()) * math.log(2)
+    likeliest = prediction.amax(-1).exp2()
+    return found | {
+        "mean_entropy": entropy,
+        "total_entropy": entropy * prediction.shape[1],
+        "bayes_loss_nats": loss,
+        "uniform_loss_nats": loss,
+        "best_accuracy": float(happened.exp2().mean()),
+        "truth_in_random_set": float((happened > -math.inf).double().mean()),
+        "p_key_seen": 0.0,  # with distinct keys no key comes back
+        "mean_max": float(likeliest.mean()),
+        "max_above_0.5": float((likeliest > 0.5).double().mean()),
+        "max_above_0.9": float((likeliest > 0.9).double().mean()),
+        "entropy_sd": float(entropy_bits(prediction).std()),
+    }

@@ -1,0 +1,174 @@
+"""Training runs in the ledger: which of the stored rows are evidence for what.
+
+The record `runs` holds one row a finished run, of all plans of `training.plans` together. Rows of
+one name and seed differ in their recipe: the *plain* one is what the plan says, the others have
+another learning rate or twice the budget and tell whether a failure of the plain one is one.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+
+from bayeswind_lib.ledger import store
+from bayeswind_lib.training.plans import PLANS, Cell, plan
+from bayeswind_lib.training.recipe import Recipe
+
+CONTROLS = ("rates", "doubled", "optimisers")  # plans whose cells bear the names of others' cells
+KINDS = ("plain", "rate", "doubled", "unplanned", "other")
+
+
+def runs(
+    name: str | None = None, plan: str | None = None, folder: str | Path | None = None, **filters
+) -> list[dict]:
+    """The stored rows of training runs, sorted by name and seed; none while nothing has run.
+
+    Args:
+        name: of the network, for example "hmm-lstm-classroom"; None for all.
+        plan: only rows that a cell of this plan describes, recipe and all.
+        folder: where the records lie; the package's own by default.
+        filters: values that fields must have, for example tunnel="hmm", seed=0.
+    Raises:
+        ValueError: for a plan or a field that does not exist.
+    """
+    rows = stored_rows(folder)
+    unknown = sorted(set(filters) - {field for row in rows for field in row}) if rows else []
+    if unknown:
+        raise ValueError(f"a run has no field {', '.join(unknown)}; it has: {', '.join(sorted(rows[0]))}")
+    if plan is not None:
+        wanted = {(cell.name, cell.recipe.tag) for cell in cells(plan)}
+        rows = [row for row in rows if (row["name"], row["recipe_tag"]) in wanted]
+    chosen = [
+        row for row in rows
+        if name in (None, row["name"]) and all(row.get(k) == v for k, v in filters.items())
+    ]
+    return sorted(chosen, key=lambda row: (row["name"], row["seed"]))
+
+
+def stored_rows(folder: str | Path | None = None) -> list[dict]:
+    """All rows as they are stored."""
+    return (store.read("runs", folder) or {"runs": []})["runs"]
+
+
+def mean_over_seeds(rows: Iterable[dict], measure: str) -> tuple[float, float, int]:
+    """Mean of a measure over runs, its standard error, and how many runs had the measure.
+
+    `measure` is a field of a row, or a path into one: "kl", "episodes_to/0.1".
+    The error comes from the spread of the runs; of a single run, from its episodes. Without any
+    run mean and error are NaN. Runs in which the measure is unknown (None) are left out: a run
+    that never reached an accuracy has no episodes to it, so look at the count.
+    """
+    rows = [row for row in rows if store.lookup(row, measure) is not None]
+    values = [float(store.lookup(row, measure)) for row in rows]  # float("inf") reads "inf"
+    if not values:
+        return math.nan, math.nan, 0
+    if len(values) == 1:
+        error = rows[0].get(f"{measure}_se")
+        return values[0], math.nan if error is None else float(error), 1
+    if not all(map(math.isfinite, values)):
+        return math.inf, math.nan, len(values)
+    return statistics.mean(values), statistics.stdev(values) / math.sqrt(len(values)), len(values)
+
+
+@lru_cache(maxsize=len(PLANS))
+def cells(name: str) -> tuple[Cell, ...]:
+    """The cells of a plan, built once."""
+    return tuple(plan(name))
+
+
+@lru_cache(maxsize=1)
+def plain_recipes() -> dict[str, Recipe]:
+    """The recipe that the plans give to every name, seed 0."""
+    found: dict[str, Recipe] = {}
+    for group in PLANS:
+        if group not in CONTROLS:
+            for cell in cells(group):
+                found.setdefault(cell.name, cell.recipe.but(seed=0, data_seed=0))
+    return found
+
+
+def kind_of(row: dict) -> str:
+    """What a run is to its name: the plain run, one at another rate, one of twice the budget.
+
+    "unplanned": no plan knows the name. "other": the plan says something else by now.
+    """
+    return _kind(
+        row["name"], row["seed"], row["recipe_tag"],
+        float(row["learning_rate"]), float(row["matrix_learning_rate"]),
+    )
+
+
+@lru_cache(maxsize=10_000)
+def _kind(name: str, seed: int, tag: str, rate: float, matrix_rate: float) -> str:
+    recipe = plain_recipes().get(name)
+    if recipe is None:
+        return "unplanned"
+    own = recipe.but(seed=seed, data_seed=seed)
+    candidates = {
+        "plain": own,
+        "rate": own.but(learning_rate=rate, matrix_learning_rate=matrix_rate),
+        "doubled": own.but(steps=2 * own.steps),
+    }
+    return next((kind for kind, wanted in candidates.items() if wanted.tag == tag), "other")
+
+
+def is_plain(name: str, seed: int, tag: str | None) -> bool:
+    """Whether a recipe's tag is the one that the plans give to this name, or no plan has the name."""
+    recipe = plain_recipes().get(name)
+    return recipe is None or recipe.but(seed=seed, data_seed=seed).tag == tag
+
+
+def plain_rows(name: str, rows: Iterable[dict]) -> list[dict]:
+    """The rows of a name that are its plain runs, one a seed, in the order of the seeds.
+
+    If no plan knows the name: the largest group of its rows that differ in nothing but the seed.
+    """
+    named = [row for row in rows if row["name"] == name]
+    plain = [row for row in named if kind_of(row) == "plain"]
+    if not plain:
+        plain = _largest_group([row for row in named if kind_of(row) == "unplanned"])
+    return list({row["seed"]: row for row in sorted(plain, key=lambda row: row["seed"])}.values())
+
+
+SAME = ("optimiser", "learning_rate", "matrix_learning_rate", "supervision", "steps", "batch_size")
+
+
+def _largest_group(rows: list[dict]) -> list[dict]:
+    """Of rows grouped by recipe, the group with the most seeds; of equals, the longest runs."""
+    groups: dict[tuple, list[dict]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in SAME), []).append(row)
+    return max(groups.values(), key=lambda group: (len(group), group[0]["steps"]), default=[])
+
+
+def controls(name: str, rows: Iterable[dict]) -> dict:
+    """What tells whether a failure of `name` is one: other learning rates, and twice the budget.
+
+    Returns:
+        learning_rates: all at which a run of this budget ended, the plain one's first;
+        kl: of the plain run, bits; kl_best: the lowest at another rate; kl_doubled: after twice
+        the budget. All of the lowest seed that has a plain run, so that nothing else differs;
+        {} without one.
+    """
+    rows = [row for row in rows if row["name"] == name and row.get("schedule_ended")]
+    plain = plain_rows(name, rows)
+    if not plain:
+        return {}
+    base = plain[0]
+    same_seed = [row for row in rows if row["seed"] == base["seed"]]
+    rates = [row for row in same_seed if kind_of(row) == "rate"]
+    doubled = [row for row in same_seed if kind_of(row) == "doubled"]
+    return {
+        "learning_rates": list(dict.fromkeys(rate_of(row) for row in [base, *rates])),
+        "kl": float(base["kl"]),
+        "kl_best": min((float(row["kl"]) for row in rates), default=None),
+        "kl_doubled": float(doubled[0]["kl"]) if doubled else None,
+    }
+
+
+def rate_of(row: dict) -> float:
+    """The learning rate that tells runs of one optimiser apart: AdamW's, which scales with Muon's."""
+    return float(row["learning_rate"])

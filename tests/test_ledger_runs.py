@@ -1,0 +1,372 @@
+"""Training runs in the ledger: which rows are evidence, when a failure counts, what the page shows.
+
+The rows here are invented, in the shape that a sweep writes; their recipes are those of the plans.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import re
+from html.parser import HTMLParser
+
+import pytest
+from _support import ROOT
+
+import bayeswind_lib as bw
+from bayeswind_lib.ledger import architectures, rungs, store, trained
+from bayeswind_lib.ledger.claims import load_claims
+from bayeswind_lib.ledger.status import controls_suffice, gather, judge
+from bayeswind_lib.training.plans import PLANS, plan
+
+FIELDS = ("optimiser", "learning_rate", "matrix_learning_rate", "supervision", "steps", "batch_size")
+
+
+def row(cell, **changes) -> dict:
+    """What a sweep would store of a cell, had it scored so."""
+    recipe = cell.recipe
+    parts = cell.name.removeprefix(f"{recipe.tunnel}-{recipe.architecture}-classroom").lstrip("-")
+    return (
+        {"key": cell.key, "name": cell.name, "variant": parts or None, "preset": cell.preset}
+        | {"tunnel": recipe.tunnel, "architecture": recipe.architecture, "seed": recipe.seed}
+        | {"tunnel_config": bw.tunnels.build(recipe.tunnel, recipe.tunnel_config).config}
+        | {"recipe_tag": recipe.tag, "schedule_ended": True, "device": "cpu", "commit": "c" * 40}
+        | {"parameters": 150_000, "seconds": 120.0, "episodes": recipe.steps * recipe.batch_size}
+        | {name: getattr(recipe, name) for name in FIELDS}
+        | {"entropy_mae": 0.01, "entropy_mae_se": 1e-4, "kl": 0.002, "kl_se": 1e-5, "tv": 0.01}
+        | {"tv_se": 1e-4, "accuracy": None, "n_episodes": 2000}
+        | {"episodes_to": {"0.1": 6400, "0.03": 12_800, "0.01": None}}
+        | changes
+    )
+
+
+def cells(plan_name: str, name: str) -> list:
+    return [cell for cell in plan(plan_name) if cell.name == name]
+
+
+def plain(name: str, values=(0.41, 0.41, 0.41), **changes) -> list[dict]:
+    """The plain runs of a classroom network, one a seed, with these entropy errors (KL the same)."""
+    group = next(g for g in PLANS if g not in trained.CONTROLS and cells(g, name))
+    found = cells(group, name)
+    return [
+        row(cell, entropy_mae=value, kl=value, **changes)
+        for cell, value in zip(found, values, strict=False)
+    ]
+
+
+def controls(name: str, kl: float, best: float | None = None, doubled: float | None = None) -> list[dict]:
+    """Runs at the four other rates (the last with KL `best`) and one of twice the budget."""
+    rates = [row(cell, kl=kl) for cell in cells("rates", name)]
+    if best is not None:
+        rates[-1]["kl"] = best
+    twice = [row(cell, kl=kl if doubled is None else doubled) for cell in cells("doubled", name)]
+    return rates + twice
+
+
+@pytest.fixture
+def stored(tmp_path, monkeypatch):
+    """A folder of records, the real reference points in it, and a way to store invented runs."""
+    for name in rungs.RECORDS.values():
+        record = store.read(name)
+        if record is not None:
+            (tmp_path / f"{name}.json").write_text(json.dumps(record))
+    monkeypatch.setenv("BAYESWIND_RECORDS", str(tmp_path))
+
+    def put(rows: list[dict]) -> None:
+        (tmp_path / "runs.json").write_text(json.dumps({"runs": rows}))
+
+    return put
+
+
+# -- the rows, and what they are to their name
+
+
+def test_without_a_record_there_are_no_runs(stored):
+    assert bw.ledger.runs() == [] and bw.ledger.record("runs") == {"runs": []}
+
+
+def test_runs_are_filtered_by_name_plan_and_fields_and_sorted(stored):
+    lstm, mlp = plain("hmm-lstm-classroom"), plain("hmm-mlp-classroom")
+    stored([*reversed(lstm), *mlp, *controls("hmm-lstm-classroom", 0.41)])
+    assert [r["seed"] for r in bw.ledger.runs("hmm-lstm-classroom", plan="architectures")] == [0, 1, 2]
+    assert len(bw.ledger.runs("hmm-lstm-classroom")) == 3 + 5
+    assert len(bw.ledger.runs(plan="rates")) == 4 and len(bw.ledger.runs(plan="doubled")) == 1
+    assert {r["name"] for r in bw.ledger.runs(seed=1)} == {"hmm-lstm-classroom", "hmm-mlp-classroom"}
+    assert bw.ledger.runs(architecture="mlp", plan="rates") == []
+    with pytest.raises(ValueError, match="no field colour"):
+        bw.ledger.runs(colour="red")
+    with pytest.raises(ValueError, match="no plan is called"):
+        bw.ledger.runs(plan="nothing")
+
+
+def test_means_over_seeds_count_what_has_the_measure():
+    rows = plain("hmm-lstm-classroom", (0.2, 0.3, 0.4))
+    mean, error, n = bw.ledger.mean_over_seeds(rows, "entropy_mae")
+    assert (mean, error, n) == (pytest.approx(0.3), pytest.approx(0.1 / math.sqrt(3)), 3)
+    assert bw.ledger.mean_over_seeds(rows[:1], "kl") == (0.2, 1e-5, 1)
+    rows[0]["episodes_to"]["0.1"] = None
+    assert bw.ledger.mean_over_seeds(rows, "episodes_to/0.1") == (6400, 0.0, 2)
+    mean, error, n = bw.ledger.mean_over_seeds(rows, "episodes_to/0.01")
+    assert math.isnan(mean) and math.isnan(error) and n == 0
+    rows[1]["kl"] = "inf"
+    assert bw.ledger.mean_over_seeds(rows, "kl")[0] == math.inf
+
+
+@pytest.mark.parametrize("group", ["architectures", "rates", "doubled"])
+def test_every_cell_is_recognised_for_what_it_is(group):
+    kind = {"architectures": "plain", "rates": "rate", "doubled": "doubled"}[group]
+    assert {trained.kind_of(row(cell)) for cell in plan(group)} == {kind}
+
+
+def test_a_recipe_that_no_plan_has_any_more_is_no_evidence():
+    cell = cells("architectures", "hmm-lstm-classroom")[0]
+    old = row(dataclasses.replace(cell, recipe=cell.recipe.but(batch_size=32)))
+    assert trained.kind_of(old) == "other" and trained.plain_rows("hmm-lstm-classroom", [old]) == []
+    unknown = row(cell) | {"name": "hmm-lstm"}
+    assert trained.kind_of(unknown) == "unplanned" and trained.plain_rows("hmm-lstm", [unknown]) == [unknown]
+
+
+def test_other_rates_and_budgets_do_not_enter_a_mean(stored):
+    stored(plain("hmm-lstm-classroom", (0.01, 0.02, 0.03)) + controls("hmm-lstm-classroom", 0.4))
+    found = bw.ledger.row("transport-lstm")
+    assert found["seeds"] == [0, 1, 2] and [r["measured"] for r in found["runs"]] == [0.01, 0.02, 0.03]
+
+
+# -- when a failure counts
+
+
+@pytest.mark.parametrize(
+    ("changes", "counts", "words"),
+    [
+        ({}, True, ""),
+        ({"rates": 3}, True, ""),
+        ({"rates": 2}, False, "3 of at least 4 learning rates"),
+        ({"rates": 0}, False, "1 of at least 4 learning rates"),
+        ({"best": 0.37}, True, ""),
+        ({"best": 0.36}, False, "another learning rate brings its KL to 0.36"),
+        ({"doubled": 0.37}, True, ""),
+        ({"doubled": 0.36}, False, "doubling the budget"),
+        ({"doubled": 0.46}, False, "doubling the budget"),
+        ({"doubled": None}, False, "was not doubled"),
+    ],
+)
+def test_the_rule_for_failures_is_computed_from_the_plans_rates_and_doubled(changes, counts, words):
+    name = "hmm-mlp-classroom"
+    more = controls(name, 0.41, changes.get("best"), changes.get("doubled"))
+    rates, twice = more[:4], more[4:]
+    rates = rates[len(rates) - changes.get("rates", 4) :]
+    twice = [] if "doubled" in changes and changes["doubled"] is None else twice
+    found = controls_suffice(trained.controls(name, plain(name) + rates + twice))
+    assert found[0] == counts and words in found[1]
+
+
+def test_a_control_that_had_not_ended_does_not_count():
+    name = "hmm-mlp-classroom"
+    rows = plain(name) + [r | {"schedule_ended": False} for r in controls(name, 0.41)]
+    assert trained.controls(name, rows)["learning_rates"] == [rows[0]["learning_rate"]]
+
+
+def test_controls_of_another_seed_or_name_do_not_count():
+    name = "hmm-mlp-classroom"
+    others = [r | {"seed": 1} for r in controls(name, 0.41)] + controls("hmm-lstm-classroom", 0.41)
+    assert len(trained.controls(name, plain(name) + others)["learning_rates"]) == 1
+    assert trained.controls(name, others) == {}
+
+
+@pytest.mark.parametrize(
+    ("rows", "status", "reason"),
+    [
+        ([], "not settled", "no such network"),
+        (plain("hmm-mlp-classroom"), "not settled", "it fails here too, but 1 of"),
+        (plain("hmm-mlp-classroom") + controls("hmm-mlp-classroom", 0.41), "partly", "another number"),
+        (plain("hmm-mlp-classroom", (0.379,) * 3) + controls("hmm-mlp-classroom", 0.379), "reproduced", ""),
+        (plain("hmm-mlp-classroom", (0.01, 0.01, 0.01)), "not reproduced", "does not fail"),
+        (plain("hmm-mlp-classroom", schedule_ended=False), "not settled", "had not ended"),
+    ],
+)
+def test_a_published_failure_settles_by_itself_as_runs_arrive(stored, rows, status, reason):
+    stored(rows)
+    found = bw.ledger.row("transport-mlp")
+    assert found["status"] == status and reason in found["reason"]
+
+
+def test_a_published_success_settles_and_its_failure_needs_controls(stored):
+    stored(plain("hmm-mamba-classroom", (0.02, 0.02, 0.02)))
+    assert bw.ledger.row("transport-mamba")["status"] == "reproduced"
+    stored(plain("hmm-mamba-classroom", (0.3, 0.3, 0.3)))
+    assert bw.ledger.row("transport-mamba")["status"] == "not settled"
+    stored(plain("hmm-mamba-classroom", (0.3,) * 3) + controls("hmm-mamba-classroom", 0.3))
+    assert bw.ledger.row("transport-mamba")["status"] == "not reproduced"
+
+
+def test_accuracies_count_upwards(stored):
+    stored(plain("recall-mamba-classroom", accuracy=0.99) + plain("recall-lstm-classroom", accuracy=0.99))
+    found = bw.ledger.row("recall-mamba-v3")
+    assert (found["status"], found["measured"]) == ("reproduced", pytest.approx(99.0))
+    assert bw.ledger.row("recall-lstm-tuned")["status"] == "not reproduced"
+    stored(plain("recall-mamba-classroom", accuracy=0.03) + plain("recall-lstm-classroom", accuracy=0.03))
+    assert "no better than" in bw.ledger.row("recall-mamba-v3")["reason"]
+    assert bw.ledger.row("recall-lstm-tuned")["status"] == "not settled"
+
+
+def test_efforts_are_compared_and_their_null_deals_the_runs_out_again(stored):
+    slow = [r | {"episodes_to": {"0.1": n}} for r, n in zip(plain("recall-mamba-classroom"), (20, 25, 30), strict=True)]
+    fast = [r | {"episodes_to": {"0.1": 10}} for r in plain("recall-transformer-classroom")]
+    stored(slow + fast)
+    found = bw.ledger.row("recall-mamba-effort")
+    assert (found["measured"], found["status"], found["draws"]) == (2.5, "reproduced", 20)
+    assert found["null_high"] == 2.5 and found["null_low"] == pytest.approx(0.4)
+
+
+def test_two_networks_are_compared(stored):
+    stored(plain("hmm-transformer-classroom", (0.02,) * 3) + plain("hmm-mamba-classroom", (0.04,) * 3))
+    found = bw.ledger.row("hmm-mamba-beats-transformer-small")
+    assert (found["measured"], found["status"]) == (0.5, "not reproduced")
+    assert len(found["runs"]) == 6
+
+
+def test_the_classroom_size_is_quoted_while_the_published_one_is_lacking(stored):
+    stored(plain("hmm-lstm-classroom-deep", (0.27, 0.27, 0.27)))
+    found = bw.ledger.row("hmm-lstm-v3")
+    assert found["measured"] is None and found["status"] == "not settled"
+    assert found["smaller"]["measured"] == pytest.approx(0.27) and "3 seeds: 0.27" in found["reason"]
+
+
+def test_steps_of_longer_inputs_come_from_shipped_networks():
+    scores = {"per_position": {"entropy_mae": [1e-4] * 20 + [0.005] * 30}}
+    scores["per_position_se"] = {"entropy_mae": [1e-6] * 50}
+    entry = {"seed": 0, "tunnel_config": {"length": 20}, "schedule_ended": True}
+    entry["scores"] = {"longer": {"50": scores | {"entropy_mae": 0.003, "entropy_mae_se": 1e-4}}}
+    records = {"networks": {"networks": {"hmm-transformer": {"0": entry}}}}
+    claims = {claim.id: claim for claim in load_claims()}
+    evidence = gather(dataclasses.replace(claims["hmm-no-discontinuity"], network="x"), records)
+    assert evidence.value is None
+    records["networks"]["networks"]["x"] = records["networks"]["networks"]["hmm-transformer"]
+    evidence = gather(dataclasses.replace(claims["hmm-no-discontinuity"], network="x"), records)
+    assert evidence.value == pytest.approx(50)
+    assert judge(claims["hmm-no-discontinuity"], evidence)[0] == "not reproduced"
+    whole = gather(dataclasses.replace(claims["hmm-transformer-k50"], network="x"), records)
+    assert whole.value == 0.003
+    last = gather(dataclasses.replace(claims["hmm-jump-k50-plateau"], network="x"), records)
+    assert last.value == pytest.approx(0.005)
+
+
+def test_shares_are_the_published_numbers_over_their_own_reference_points():
+    """The one place where a published value is divided by hand."""
+    for claim in load_claims():
+        parts = re.search(r"\(([\d.]+) over ([\d.]+)", claim.source)
+        if claim.over_key:
+            share = float(parts[1]) / float(parts[2])
+            assert claim.value == pytest.approx(share, abs=0.6 * 10 ** -len(claim.published.split(".")[1])), claim.id
+
+
+# -- reference points of the other tunnels
+
+
+def test_a_task_has_one_name():
+    tunnel = bw.tunnels.HMM(3, 3, 20, generator="raw", sticky=50)
+    assert rungs.task_key("hmm", tunnel.config) == "S3-V3-K20-raw-sticky50"
+    assert rungs.task_key("hmm", bw.tunnels.HMM(header="tokens").config) == "S5-V5-K20-grid"
+    assert rungs.task_key("recall", bw.tunnels.Recall().config) == "N64-V256"
+    assert rungs.task_key("regression", bw.tunnels.Regression(noise=1.0).config) == "d8-K20-noise1"
+    assert rungs.task_key("bijection", bw.tunnels.Bijection(5, 4, True).config) == "V5-L4/replacement"
+
+
+@pytest.mark.parametrize("group", ["architectures", "slow", "fixed", "binding", "late-attention"])
+def test_every_classroom_task_has_its_reference_points(group):
+    records = architectures.load_records()
+    for cell in plan(group):
+        config = bw.tunnels.build(cell.recipe.tunnel, cell.recipe.tunnel_config).config
+        known = rungs.rungs_of(cell.recipe.tunnel, config, records)
+        assert rungs.value(known, rungs.KNOWS_NOTHING[cell.recipe.tunnel]) > 0, cell.name
+
+
+def test_the_next_rung_is_the_best_that_is_beaten():
+    tasks = {"S3-V3-K20-grid": {"rungs": {"uniform": {"kl": 0.4}, "window_2": {"kl": 0.005}, "window_3": {"kl": 0.001}}}}
+    records = {"hmm_rungs": {"tasks": tasks}}
+    config = {"n_states": 3, "n_symbols": 3}
+    assert rungs.next_rung(0.002, "hmm", config, records) == ("last 2 symbols", 0.005)
+    assert rungs.next_rung(0.5, "hmm", config, records) is None
+    assert rungs.left_to_learn(0.1, "hmm", config, records) == pytest.approx(0.25)
+    assert rungs.left_to_learn(0.1, "hmm", config | {"length": 7}, records) is None
+
+
+# -- the page
+
+
+class Tables(HTMLParser):
+    """Cells of every table: (tag, scope) by row."""
+
+    def __init__(self, html: str):
+        super().__init__()
+        self.rows: list[list[tuple[str, str | None]]] = []
+        self.ids, self.links = [], []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        found = dict(attrs)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("th", "td"):
+            self.rows[-1].append((tag, found.get("scope")))
+        self.ids += [found["id"]] if "id" in found else []
+        self.links += [found["href"]] if "href" in found else []
+
+
+def page_of(rows: list[dict]) -> str:
+    records = architectures.load_records() | {"runs": {"runs": rows}}
+    return architectures.ArchitectureTable(records)._repr_html_() + architectures.RunRecords(
+        ["architectures"], records
+    )._repr_html_()
+
+
+def test_without_runs_every_cell_says_so():
+    html = page_of([])
+    assert html.count("not run yet</span>") == 32 and "No run has been stored yet" in html
+
+
+def test_the_grid_is_a_table_with_scopes_and_links_to_its_records():
+    rows = plain("hmm-lstm-classroom", (0.007, 0.008, 0.009)) + plain("recall-mlp-classroom-sum", accuracy=0.5)
+    found = Tables(page_of(rows))
+    assert found.rows[0] == [("th", "col")] * 5
+    assert all(cells == [("th", "row")] + [("td", None)] * 4 for cells in found.rows[1:])
+    assert len(found.rows) == 1 + 8 + 2
+    assert found.links == ["#run-hmm-lstm-classroom", "#run-recall-mlp-classroom-sum"]
+    assert sorted(found.ids) == ["run-hmm-lstm-classroom", "run-recall-mlp-classroom-sum"]
+    html = page_of(rows)
+    assert "0.00800 ± 0.00058" in html and "2.0 min a run" in html and "accuracy 50.0 %" in html
+    assert html.count('"name": "hmm-lstm-classroom"'.replace('"', "&quot;")) == 3
+
+
+@pytest.mark.parametrize(
+    ("values", "more", "state"),
+    [
+        ((0.004,) * 3, [], "solved"),
+        ((0.37,) * 3, [], "not settled"),
+        ((0.37,) * 3, controls("hmm-lstm-classroom", 0.37), "fails"),
+        ((0.1,) * 3, controls("hmm-lstm-classroom", 0.1), "partly"),
+        ((0.1,) * 3, controls("hmm-lstm-classroom", 0.1, doubled=0.01), "not settled"),
+    ],
+)
+def test_a_cell_s_state_follows_from_runs_and_controls(values, more, state):
+    records = architectures.load_records() | {"runs": {"runs": plain("hmm-lstm-classroom", values) + more}}
+    found = {r.name: r for r in architectures.results("architectures", records)}["hmm-lstm-classroom"]
+    assert found.state[0] == state and len(found.others) == len(more)
+
+
+def test_variants_show_longer_inputs_where_a_network_ships():
+    name = "hmm-transformer-classroom-none"
+    curve = {"per_position": {"entropy_mae": [0.01] * 20 + [0.03] * 10}, "entropy_mae": 0.0167}
+    shipped = {"networks": {name: {"0": {"scores": {"longer": {"30": curve}}}}}}
+    records = architectures.load_records() | {"runs": {"runs": plain(name)}, "networks": shipped}
+    html = architectures.VariantTable("positions", "Position codes", records)._repr_html_()
+    assert "Error at K = 30" in html and "step 21: 3 times step 20" in html
+    widths = {len(cells) for cells in Tables(html).rows}
+    assert widths == {6}
+
+
+def test_every_plan_of_networks_has_a_table_on_the_page():
+    text = (ROOT / "book" / "architectures.md").read_text()
+    for name in set(PLANS) - set(trained.CONTROLS):
+        assert f'"{name}"' in text, name
