@@ -5,8 +5,8 @@ Nature draws a transition matrix T and an emission matrix E for every episode an
 symbol how probable each state is now, given all symbols so far: it has to carry a belief along.
 
 Axes: B episodes, K scored positions (steps), T tokens, F features, S states, V symbols.
-Source: Paper I (arXiv 2512.22471), section 3.2; the generator "grid" and the layout "tokens" are
-those of its published code.
+Source: Paper I (arXiv 2512.22471); the generator "grid" and the layout "tokens" are those of its
+published code.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def forward_filter(
 
     alpha_t(j) is proportional to E[j, o_t] * sum_i T[i, j] alpha_{t-1}(i), normalised at each
     step. Without `transition_first` the first symbol is emitted by the start state itself, so
-    that alpha_1(j) is proportional to start(j) E[j, o_1]. (Paper I, Eq. 7; Rabiner 1989.)
+    that alpha_1(j) is proportional to start(j) E[j, o_1]. (Paper I, Eq. 6.)
 
     Args:
         transition: float64 (B, S, S), T[i, j] = P(j | i). emission: float64 (B, S, V).
