@@ -84,7 +84,7 @@ def load_records(folder: str | Path | None = None) -> dict[str, dict | None]:
 
 def results(plan: str, records: dict[str, dict | None]) -> list[Result]:
     """One result for every name in a plan, in the order of the plan."""
-    stored = (records.get("runs") or {}).get("runs", [])
+    stored = trained.all_rows(records)
     return [
         _result(cell, stored, records)
         for cell in {cell.name: cell for cell in reversed(trained.cells(plan))}.values()

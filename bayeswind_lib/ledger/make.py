@@ -13,7 +13,7 @@ import contextlib
 import functools
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -40,19 +40,36 @@ from bayeswind_lib.ledger.sampling import (
 from bayeswind_lib.scoring import MEASURES, accuracy, entropy_bits, score_episodes
 from bayeswind_lib.training.environment import describe_environment
 from bayeswind_lib.training.presets import N_EPISODES, PUBLISHED
+from bayeswind_lib.training.sweep import reached
 
 LENGTHS = (30, 50)  # on which an HMM network is scored as well, if it can read as much
 
 
 def make_records(
-    folder: str | Path | None = None, n_episodes: int = N_EPISODES["paper"], report: Callable = print
+    folder: str | Path | None = None, n_episodes: int = N_EPISODES["paper"], report: Callable = print,
+    names: Sequence[str] = (), keep: bool = False,
 ) -> list[str]:
-    """Compute and store the records; returns the names of those that changed."""
+    """Compute and store the records.
+
+    Args:
+        folder: where to; the package's own by default.
+        n_episodes: on how many episodes networks and formulas are measured; HMM rungs on more.
+        report: takes one line for each record.
+        names: only these records; all without any.
+        keep: do not score networks again whose weights are the ones that were scored.
+    Returns:
+        the names of the records that changed.
+    Raises:
+        ValueError: for a record that is not made here.
+    """
     makers = {
         "reference_rungs": reference_rungs, "hmm_rungs": hmm_rungs,
         "regression_rungs": regression_rungs, "recall_rungs": recall_rungs, "facts": facts,
-        "networks": networks,
+        "networks": functools.partial(networks, known=store.read("networks", folder) if keep else None),
     }
+    if unknown := sorted(set(names) - set(makers)):
+        raise ValueError(f"no record is called {', '.join(unknown)}: choose among {', '.join(makers)}")
+    makers = {name: maker for name, maker in makers.items() if not names or name in names}
     changed = []
     with _one_thread():
         about = describe_environment(torch.device("cpu"))
@@ -205,16 +222,25 @@ class Replay:
         return self.prediction
 
 
-def networks(n_episodes: int) -> dict:
-    """Every shipped network on fresh episodes, beside the scores of its untrained twins."""
+def networks(n_episodes: int, known: dict | None = None) -> dict:
+    """Every shipped network on fresh episodes, beside the scores of its untrained twins.
+
+    Of the record `known` those entries are kept whose weights are still the same.
+    """
     found: dict = {}
+    same_size = known is not None and known["n_episodes"] == n_episodes
     for listed in checkpoints.shipped():
         name, seed = listed["name"], listed["seed"]
+        old = store.lookup(known, f"networks/{name}/{seed}") if same_size else None
+        if old is not None and old["sha256"] == listed["sha256"]:
+            found.setdefault(name, {})[str(seed)] = old
+            continue
         model = checkpoints.load(name, seed)
         record = model.record  # of the very file that was loaded
         tunnel = tunnels.build(record["tunnel"], record["tunnel_config"])
         entry = {key: record.get(key) for key in FACTS_OF_A_RUN}
-        entry |= {"supervision": record["recipe"]["supervision"], "batch_size": record["recipe"]["batch_size"]}
+        entry |= {key: record["recipe"][key] for key in FACTS_OF_A_RECIPE}
+        entry["episodes_to"] = reached(record["curve"])
         entry["scores"] = network_scores(model, tunnel, n_episodes)
         sizes = json.dumps([record["config"], tunnel.config], sort_keys=True)
         entry["null"] = _twin_scores(record["architecture"], tunnel.name, sizes)
@@ -226,6 +252,9 @@ FACTS_OF_A_RUN = (
     "tunnel", "tunnel_config", "architecture", "preset", "variant", "seed", "parameters", "steps",
     "episodes", "schedule_ended", "seconds", "device", "commit", "interruptions", "sha256", "recipe_tag",
 )
+
+
+FACTS_OF_A_RECIPE = ("supervision", "batch_size", "optimiser", "learning_rate", "matrix_learning_rate")
 
 
 def network_scores(model, tunnel, n_episodes: int) -> dict:

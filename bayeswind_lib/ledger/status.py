@@ -112,7 +112,7 @@ def _from_networks(claim: Claim, records: dict) -> Evidence:
     return Evidence(
         value / base, error, null, tuple(rows + base_rows), smaller=smaller,
         finished=all(row["schedule_ended"] for row in rows + base_rows),
-        controls=trained.controls(claim.network, _stored(records)),
+        controls=trained.controls(claim.network, trained.all_rows(records)),
     )
 
 
@@ -127,24 +127,21 @@ def _base(claim: Claim, rows: list[dict], records: dict) -> tuple[float | None, 
     return 1.0, 0.0
 
 
-def _stored(records: dict) -> list[dict]:
-    return (records.get("runs") or {}).get("runs", [])
-
-
 def _runs(name: str | None, claim: Claim, records: dict) -> list[dict]:
-    """One dict a seed of a network: from the stored runs, and from the weights that ship."""
+    """One dict a seed of a network: from the runs, or where only weights can tell, from those."""
     if name is None:
         return []
-    shipped = lookup(records.get("networks"), "networks") or {}
-    found = {
-        int(seed): _run(entry, _score_of_shipped(entry, claim), claim)
-        for seed, entry in shipped.get(name, {}).items()
-        if trained.is_plain(name, int(seed), entry.get("recipe_tag"))
-    }
-    if not (claim.pairs or claim.length or claim.steps):  # of these only shipped weights tell
-        for row in trained.plain_rows(name, _stored(records)):
-            found[row["seed"]] = _run(row, _score_of_row(row, claim.measure), claim)
-    return [found[seed] for seed in sorted(found) if found[seed]["measured"] is not None]
+    if claim.pairs or claim.length or claim.steps:  # of these only shipped weights tell
+        shipped = lookup(records.get("networks"), f"networks/{name}") or {}
+        found = [
+            _run(shipped[seed], _score_of_shipped(shipped[seed], claim), claim)
+            for seed in sorted(shipped, key=int)
+            if trained.is_plain(name, int(seed), shipped[seed].get("recipe_tag"))
+        ]
+    else:
+        plain = trained.plain_rows(name, trained.all_rows(records))
+        found = [_run(row, _score_of_row(row, claim.measure), claim) for row in plain]
+    return [run for run in found if run["measured"] is not None]
 
 
 def _run(entry: dict, score: tuple[float | None, float | None], claim: Claim) -> dict:
@@ -204,7 +201,7 @@ def _smaller(claim: Claim, records: dict) -> dict | None:
     """What the network of classroom size scores, and the score of knowing nothing on its task."""
     if claim.smaller is None:
         return None
-    rows = trained.plain_rows(claim.smaller, _stored(records))
+    rows = trained.plain_rows(claim.smaller, trained.all_rows(records))
     mean, error, n = trained.mean_over_seeds(rows, claim.measure)
     if not n:
         return None

@@ -49,8 +49,31 @@ def runs(
 
 
 def stored_rows(folder: str | Path | None = None) -> list[dict]:
-    """All rows as they are stored."""
-    return (store.read("runs", folder) or {"runs": []})["runs"]
+    """All rows: those that the sweeps left, and those of shipped networks that no sweep trained."""
+    return all_rows({name: store.read(name, folder) for name in ("runs", "networks")})
+
+
+def all_rows(records: dict[str, dict | None]) -> list[dict]:
+    """`stored_rows` from records that were read already."""
+    rows = (records.get("runs") or {}).get("runs", [])
+    known = {(row["name"], row["seed"], row["recipe_tag"]) for row in rows}
+    return rows + [
+        row for row in _shipped_rows(records)
+        if (row["name"], row["seed"], row["recipe_tag"]) not in known
+    ]
+
+
+def _shipped_rows(records: dict[str, dict | None]) -> list[dict]:
+    """Networks that ship, as rows of runs; those without a recipe's tag are left out."""
+    found = store.lookup(records.get("networks"), "networks") or {}
+    rows = []
+    for name, seeds in found.items():
+        for entry in seeds.values():
+            if entry.get("recipe_tag"):
+                facts = {k: v for k, v in entry.items() if k not in ("scores", "null")}
+                measures = {k: v for k, v in entry["scores"].items() if not isinstance(v, dict | list)}
+                rows.append({"name": name} | facts | measures)
+    return rows
 
 
 def mean_over_seeds(rows: Iterable[dict], measure: str) -> tuple[float, float, int]:
