@@ -10,6 +10,7 @@ Axes: B episodes, K scored positions (steps), S states, V symbols, Y outcomes. E
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import torch
 
@@ -297,6 +298,25 @@ class RoundedMatrices(_Belief):
 def _log2_normalised(logits: torch.Tensor) -> torch.Tensor:
     """Base-2 logits to log2-probabilities over the last axis."""
     return logits - torch.logsumexp(logits * math.log(2), -1, keepdim=True) / math.log(2)
+
+
+def effective_window(kl: float, tunnel_rungs: Mapping[int, float]) -> int | None:
+    """How many symbols of memory suffice for a score: the smallest window with at most this KL.
+
+    A bound on what the score shows, not a finding about the predictor: it may remember more and
+    spend its error elsewhere.
+
+    Args:
+        kl: of the predictor, in bits.
+        tunnel_rungs: the KL in bits of `WindowFilter(tunnel, w)` on the same episodes, by w.
+    Returns:
+        the window, or None if every one in `tunnel_rungs` is worse.
+
+    >>> effective_window(0.02, {1: 0.3, 2: 0.04, 3: 0.005})
+    3
+    """
+    good = [window for window, rung in tunnel_rungs.items() if rung <= kl]
+    return min(good, default=None)
 
 
 WINDOWS = (1, 2, 3, 4, 5, 6, 8, 10)
