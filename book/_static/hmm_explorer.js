@@ -467,7 +467,8 @@
     heights.map((hs, i) => [hs, i]).reverse().forEach(([hs, i]) => {
       const points = hs.map((h, t) => [toX(t), toY(h)]);
       f.svg.append(element("path", { d: path(points), class: `bw-line bw-look-${i}` }));
-      points.forEach((point, t) => f.svg.append(mark(i, point, t === n ? 4.5 : i ? 2.6 : 0)));
+      points.forEach((point, t) => f.svg.append(i || t === n ? mark(i, point, t === n ? 4.5 : 2.6)
+        : element("circle", { cx: point[0], cy: point[1], r: 2.6, class: "bw-past" })));
     });
   }
 
