@@ -7,6 +7,7 @@ stopped until they are given up for dead, in the middle of a cell.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import math
 import os
@@ -339,7 +340,7 @@ def test_cells_that_differ_in_rate_only_keep_their_own_weights(alone):
         assert record["recipe"]["matrix_learning_rate"] == row["matrix_learning_rate"]
 
 
-def test_a_lock_goes_with_its_owner(tmp_path):
+def test_a_lock_goes_with_its_owner(tmp_path, monkeypatch):
     """Held by another process, a cell is busy; when that process is killed it is free."""
     path = tmp_path / "runs" / SHORT[0].key / "lock"
     path.parent.mkdir(parents=True)
@@ -359,7 +360,10 @@ time.sleep(100)
         assert outcome == {"busy": f"elsewhere {process.pid}"}
         assert not engine.is_begun(SHORT[0], tmp_path)
         process.kill()
-    assert "row" in engine.attempt(SHORT[0], tmp_path, 16)
+    first = engine.attempt(SHORT[0], tmp_path, 16)
+    assert list(first) == ["row"]
+    monkeypatch.setattr(engine, "run_cell", None)  # whoever comes too late finds the row
+    assert engine.attempt(SHORT[0], tmp_path, 16) == first
     with engine.owned(path) as mine, engine.owned(path) as again:
         assert (mine, again) == (True, False)  # nor can one process have it twice
 
@@ -393,6 +397,57 @@ def test_a_run_that_is_asked_to_stop_has_saved(tmp_path):
         engine.run_cell(SHORT[0], tmp_path, 16, stop=lambda: next(asked))
     assert saved_step(SHORT[0], tmp_path) == 3
     assert cluster.ACTIVE == []
+
+
+# What is said on the way.
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_time_left_follows_the_episodes_and_a_terminal_gets_a_bar(monkeypatch):
+    """LONG has 300 updates and each of the others 20: counting cells would mislead."""
+    clock, lines = [1000.0], []
+    monkeypatch.setattr(engine.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(sys, "stdout", screen := Terminal())
+    progress = engine.Progress([SHORT[0], SHORT[1], LONG], 5, lines.append)
+    row = {"kl": 0.5, "entropy_mae": 0.25, "seconds": 9.6}
+    clock[0] += 60
+    assert progress.note(SHORT[0], {"row": row}) is False
+    expected = 60 * (20 + _sweep_worker.LONG) // 20
+    assert lines == [
+        f"[3/5] {SHORT[0].key}: KL 0.50000, entropy error 0.2500 bits, 10 s of training; "
+        f"2 left, about {expected // 60:02d}:{expected % 60:02d}"
+    ]
+    assert progress.note(LONG, {"busy": "elsewhere 1"}) is True
+    assert progress.note(LONG, {"interrupted": "stopped"}) is True
+    assert len(lines) == 1
+    assert progress.note(LONG, {"failed": "ValueError: no"}) is False
+    assert progress.note(LONG, {"failed": "ValueError: no"}) is False  # heard twice, told once
+    progress.close()
+    assert lines[1].startswith(f"[4/5] {LONG.key}: failed; 1 left")
+    assert lines[2:] == [f"failed: {LONG.key}: ValueError: no"]
+    assert "4/5" in screen.getvalue()
+    assert "cell" in screen.getvalue()
+
+
+def test_a_cluster_without_workers_is_mentioned_once(monkeypatch):
+    monkeypatch.setattr(cluster, "SILENCE", 0.0)
+    asked, lines = [], []
+
+    class Nobody:
+        def nthreads(self):
+            asked.append(1)
+            return {}
+
+    class Queue:
+        def has_ready(self):
+            return len(asked) == 3
+
+    cluster._wait(Nobody(), Queue(), lines.append)
+    assert lines == ["no worker is left: the sweep goes on when one joins the cluster"]
 
 
 # What is made of the rows.
