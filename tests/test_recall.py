@@ -349,6 +349,11 @@ def test_a_window_of_all_pairs_is_the_oracle_and_of_none_the_stored_set():
     assert rungs.exact_recall_rungs(6, 11)["window_5_alone"]["accuracy"] < 1
 
 
+def test_the_last_stored_value_is_the_last_one():
+    tunnel, episodes = by_hand()  # stored last: value 1
+    assert rungs.LastStored(tunnel).predict(episodes.inputs).exp2().argmax(-1).tolist() == [[1, 1]]
+
+
 def test_rungs_are_in_order():
     """Whoever binds more pairs, or knows the set of values too, is right more often."""
     exact = rungs.exact_recall_rungs()
