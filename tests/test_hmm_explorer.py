@@ -106,8 +106,8 @@ def test_every_step_shows_the_beliefs_of_the_library(explorer):
         T, E, symbols = explorer.transition, explorer.emission, explorer.symbols
         exact = forward_filter(T, E, symbols)[0]
         short = references.WindowFilter(tunnel, 3).belief(T, E, symbols)[0]
-        explorer.window.value = 3
-        for step in (1, 2, 9, 20):
+        explorer.window.value = 3  # set before the steps: each change draws all pictures anew
+        for step in (2, 9):
             explorer.seen.value = step
             np.testing.assert_allclose(explorer.bars.data["exact posterior"], exact[step - 1])
             np.testing.assert_allclose(explorer.bars.data["last 3 symbols"], short[step - 1])

@@ -19,6 +19,7 @@ from bayeswind_lib import figures
 from bayeswind_lib.references import hmm as references
 from bayeswind_lib.scoring import entropy_bits, kl_bits
 from bayeswind_lib.tunnels import HMM
+from bayeswind_lib.tunnels.hmm import forward_filter
 
 SIZE, LENGTH = 3, 20  # states, and as many symbols; symbols that nature draws
 # Dirichlet parameters added to staying, and the smallest probability in cents.
@@ -143,7 +144,7 @@ class HMMExplorer(ipywidgets.VBox):
     def _believe(self) -> dict[str, torch.Tensor]:
         """What each predictor believes after every symbol seen: float64 (steps, 3)."""
         known = (self.transition, self.emission, self.symbols[:, : self.seen.value])
-        exact = self.tunnel._truth(*known)
+        exact = forward_filter(*known)
         short = references.WindowFilter(self.tunnel, self.window.value).belief(*known)
         look = references.EmissionOnly(self.tunnel).belief(*known)
         label = SHORT.format(self.window.value).replace("last 1 symbols", "last symbol")
