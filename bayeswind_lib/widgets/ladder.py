@@ -38,7 +38,7 @@ class LadderExplorer(ipywidgets.VBox):
 
     Attributes:
         view, mode, pairs, window, size, seed: the controls; setting their `value` redraws.
-        keys, values: of the episode, lists of length K.
+        all_keys, all_values: of the episode, lists of length K.
         best: list of V probabilities, the best prediction of the chosen view.
         floors: {view: float64 (K,)}, the least possible error at every question, bits.
         bars, curves: what is drawn (`figures.Plot`).
@@ -73,7 +73,7 @@ class LadderExplorer(ipywidgets.VBox):
     def _new_episode(self, _=None) -> None:
         tunnel = Bijection(self.size.value, with_replacement=MODES[self.mode.value])
         episode = tunnel.sample(1, torch.Generator().manual_seed(self.seed.value))
-        self.keys, self.values = (episode.latents[n][0].tolist() for n in ("keys", "values"))
+        self.all_keys, self.all_values = (episode.latents[n][0].tolist() for n in ("keys", "values"))
         self.pairs.max = tunnel.n_pairs - 1  # the sliders themselves move back if they have to
         self.window.max = max(tunnel.n_pairs - 1, 1)
         self._redraw()
@@ -81,10 +81,10 @@ class LadderExplorer(ipywidgets.VBox):
     def _redraw(self, _=None) -> None:
         V, back, window = self.size.value, MODES[self.mode.value], self.window.value
         self.floors = views.floors(V, V, back, window)
-        shown = self.keys[: self.step + 1], self.values[: self.step]
+        shown = self.all_keys[: self.step + 1], self.all_values[: self.step]
         self.best = views.best(VIEW_NAMES[self.view.value], *shown, V, window)
         truth = views.best("order", *shown, V)
-        title = f"The value of key {self.keys[self.step]}"
+        title = f"The value of key {self.all_keys[self.step]}"
         self.bars = figures.distributions(truth, {BEST: self.best}, title=title)
         self.curves = self._curves()
         self.words = self._words(truth)
@@ -97,8 +97,8 @@ class LadderExplorer(ipywidgets.VBox):
     def visible(self) -> list[str]:
         """What the chosen view shows of the episode, token by token; a dot stands for a hidden one."""
         view, k = VIEW_NAMES[self.view.value], self.step
-        keys, values = self.keys[:k], self.values[:k]
-        now = f"key {self.keys[k]}?"
+        keys, values = self.all_keys[:k], self.all_values[:k]
+        now = f"key {self.all_keys[k]}?"
         if view in ("set", "bag"):
             return [*_gathered("key", keys, view), *_gathered("value", values, view), now]
         first = {"token": k, "window": max(k - self.window.value, 0), "order": 0}[view]

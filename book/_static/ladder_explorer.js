@@ -1,0 +1,355 @@
+// The ladder explorer: choose what a position may see of a bijection episode, and read what that
+// allows at best. A classic script without dependencies, so that it also runs from a folder. It
+// mounts on every element .bw-explorer[data-explorer="ladder"]; its arithmetic is that of
+// bayeswind_lib/references/views.py and is compared with it by the tests.
+(function () {
+  "use strict";
+
+  const SVG = "http://www.w3.org/2000/svg";
+  const VIEWS = {
+    token: "its own token",
+    window: "the last w pairs",
+    set: "which tokens came",
+    bag: "how often each token came",
+    order: "everything, in order",
+  };
+  let mounted = 0;
+
+  // ---- the mathematics -----------------------------------------------------------------------
+
+  const range = (n) => Array.from({ length: n }, (_, i) => i);
+  const times = (list, entry) => list.filter((one) => one === entry).length;
+
+  // The best prediction of the value of the last key from a view of the pairs before it.
+  function best(view, keys, values, nValues, window) {
+    const asked = keys[keys.length - 1];
+    let shown = keys.slice(0, -1);
+    if (view === "window") {
+      const first = Math.max(shown.length - window, 0);
+      shown = shown.slice(first);
+      values = values.slice(first);
+    }
+    const met = times(shown, asked);
+    let possible;
+    if (view === "token") possible = () => true;
+    else if (!met) possible = (v) => !values.includes(v);
+    else if (view === "set") possible = (v) => values.includes(v);
+    else if (view === "bag") possible = (v) => times(values, v) === met;
+    else possible = (v) => v === values[shown.indexOf(asked)];
+    const fits = range(nValues).map(possible);
+    const left = fits.filter(Boolean).length;
+    return fits.map((fit) => (fit ? 1 / left : 0));
+  }
+
+  // Mean of value(number of different keys) over independent draws of one of nKeys keys.
+  function meanLog(nKeys, nDraws, value) {
+    let chance = [1];
+    for (let draw = 0; draw < nDraws; draw++) {
+      const grown = new Array(chance.length + 1).fill(0);
+      chance.forEach((p, d) => {
+        if (!p) return;
+        grown[d] += (p * d) / nKeys;
+        grown[d + 1] += (p * (nKeys - d)) / nKeys;
+      });
+      chance = grown;
+    }
+    return chance.reduce((sum, p, d) => (p ? sum + p * value(d) : sum), 0);
+  }
+
+  const factorial = (n) => (n < 2 ? 1 : n * factorial(n - 1));
+  const choose = (n, k) => factorial(n) / factorial(k) / factorial(n - k);
+
+  // Chance that 0, 1, 2, ... of nKeys keys come exactly n times in nDraws draws, key by key.
+  function howManyCame(nKeys, nDraws, n) {
+    if (nKeys === 0) return [1];
+    const most = Math.floor(nDraws / n);
+    const empty = () => range(nDraws + 1).map(() => new Array(most + 2).fill(0));
+    let table = empty();
+    table[0][0] = 1;
+    for (let key = 0; key < nKeys; key++) {
+      const grown = empty();
+      for (let own = 0; own <= nDraws; own++) {
+        for (let spent = 0; spent + own <= nDraws; spent++) {
+          for (let j = 0; j <= most; j++) {
+            grown[spent + own][j + (own === n ? 1 : 0)] += table[spent][j] / factorial(own);
+          }
+        }
+      }
+      table = grown;
+    }
+    return table[nDraws].slice(0, most + 1).map((w) => (w * factorial(nDraws)) / nKeys ** nDraws);
+  }
+
+  // Mean of log2(how many keys came exactly as often as the one asked), 0 where that is new.
+  function meanAlike(nValues, k) {
+    let total = 0;
+    for (let n = 1; n <= k; n++) {
+      const met = choose(k, n) * (1 / nValues) ** n * (1 - 1 / nValues) ** (k - n);
+      howManyCame(nValues - 1, k - n, n).forEach((p, others) => {
+        total += met * p * Math.log2(others + 1);
+      });
+    }
+    return total;
+  }
+
+  // The least possible error of every view at every question, bits.
+  function floors(nValues, nPairs, replacement, window) {
+    const V = nValues, log = (n) => (n > 0 ? Math.log2(n) : 0);
+    const at = (k) => {
+      const few = Math.min(k, window);
+      if (!replacement) {
+        const free = log(V - k);
+        return { token: log(V), window: log(V - few), set: free, bag: free, order: free };
+      }
+      const unseen = (draws) => (1 - 1 / V) ** draws * meanLog(V - 1, draws, (d) => log(V - d));
+      const order = unseen(k);
+      return {
+        token: log(V), window: unseen(few), order,
+        set: order + meanLog(V, k, (d) => (d / V) * log(d)), bag: order + meanAlike(V, k),
+      };
+    };
+    const rows = range(nPairs).map(at);
+    return Object.fromEntries(Object.keys(VIEWS).map((view) =>
+      [view, rows.map((row) => Math.max(row[view] - row.order, 0))]));
+  }
+
+  // KL divergence in bits of one prediction from the truth.
+  function divergence(truth, guess) {
+    return truth.reduce((sum, p, i) => (p > 0 ? sum + p * Math.log2(p / guess[i]) : sum), 0);
+  }
+
+  function generator(seed) { // mulberry32
+    let state = seed >>> 0;
+    return function () {
+      state = (state + 0x6d2b79f5) >>> 0;
+      let t = Math.imul(state ^ (state >>> 15), state | 1);
+      t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+      return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+    };
+  }
+
+  function episode(nValues, replacement, seed) {
+    const random = generator(seed);
+    const shuffle = () => range(nValues).map((i) => [random(), i]).sort((a, b) => a[0] - b[0]).map((p) => p[1]);
+    const map = shuffle(), order = shuffle();
+    const keys = replacement ? range(nValues).map(() => Math.floor(random() * nValues)) : order;
+    return { keys, values: keys.map((key) => map[key]) };
+  }
+
+  // ---- small helpers -------------------------------------------------------------------------
+
+  const DRAWN = ["svg", "rect", "path", "line", "circle", "text"];
+
+  function element(name, attributes = {}, ...children) {
+    const node = DRAWN.includes(name) ? document.createElementNS(SVG, name) : document.createElement(name);
+    for (const [key, value] of Object.entries(attributes)) {
+      if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+      else if (value === true) node.setAttribute(key, "");
+      else if (value !== false && value !== undefined) node.setAttribute(key, value);
+    }
+    node.append(...children);
+    return node;
+  }
+
+  const text = (x, y, words, anchor = "middle", kind = "") =>
+    element("text", { x, y, "text-anchor": anchor, class: kind }, words);
+  const bits = (value) => value.toFixed(3);
+
+  // ---- the explorer --------------------------------------------------------------------------
+
+  function mount(root) {
+    const id = `bw-ladder-${++mounted}`;
+    const state = { view: "token", replacement: false, nValues: 8, pairs: 4, window: 3, seed: 1 };
+    let shown = episode(state.nValues, state.replacement, state.seed);
+
+    function slider(name, words, min, max) {
+      const input = element("input", {
+        type: "range", min, max, value: state[name], id: `${id}-${name}`,
+        oninput: () => { state[name] = +input.value; settle(name === "nValues"); },
+      });
+      const output = element("output", { for: `${id}-${name}` });
+      const field = element("div", { class: "bw-field bw-slider" },
+        element("label", { for: `${id}-${name}` }, words), input, output);
+      return { field, input, output };
+    }
+
+    function radios(name, legend, options) {
+      return element("fieldset", { class: "bw-field" }, element("legend", {}, legend),
+        ...options.map(([words, value]) => element("label", {}, element("input", {
+          type: "radio", name: `${id}-${name}`, value: String(value), checked: state[name] === value,
+          onchange: () => { state[name] = value; settle(name === "replacement"); },
+        }), ` ${words}`)));
+    }
+
+    const controls = {
+      pairs: slider("pairs", "Pairs shown", 0, 7), window: slider("window", "Window, w", 1, 7),
+      nValues: slider("nValues", "Keys and values, V", 2, 10),
+    };
+    const fresh = element("button", {
+      type: "button", "data-action": "new", onclick: () => { state.seed += 1; settle(true); },
+    }, "New episode");
+    const strip = element("div", { class: "bw-strip" });
+    const status = element("p", { class: "bw-status", role: "status", "aria-live": "polite" });
+    const bars = element("div", { class: "bw-chart" }), curves = element("div", { class: "bw-chart" });
+    const means = element("table", { class: "bw-means" });
+
+    root.replaceChildren(
+      element("div", { class: "bw-controls" },
+        radios("view", "A position sees", Object.entries(VIEWS).map(([view, words]) => [words, view])),
+        radios("replacement", "Asked is", [["each key once", false], ["keys that come back", true]]),
+        controls.pairs.field, controls.window.field, controls.nValues.field, fresh),
+      strip, status, bars, curves,
+      element("div", { class: "bw-scroll", tabindex: 0, role: "region", "aria-label": "Mean error of every view" }, means));
+    root.setAttribute("role", "group");
+    root.setAttribute("aria-label", "Ladder explorer");
+
+    function settle(anew) {
+      const V = state.nValues;
+      state.pairs = Math.min(state.pairs, V - 1);
+      state.window = Math.max(1, Math.min(state.window, V - 1));
+      if (anew) shown = episode(V, state.replacement, state.seed);
+      update();
+    }
+
+    function update() {
+      const { nValues: V, replacement, pairs: k, window, view } = state;
+      for (const [name, { input, output }] of Object.entries(controls)) {
+        if (name !== "nValues") input.max = Math.max(V - 1, 1);
+        input.value = state[name];
+        output.textContent = state[name];
+      }
+      controls.window.input.disabled = view !== "window";
+      const keys = shown.keys.slice(0, k + 1), values = shown.values.slice(0, k);
+      const guess = best(view, keys, values, V, window);
+      const truth = best("order", keys, values, V, window);
+      const all = floors(V, V, replacement, window);
+      const mean = (row) => row.reduce((sum, x) => sum + x, 0) / row.length;
+      const left = guess.filter((p) => p > 0).length;
+      status.textContent =
+        `After ${k} ${k === 1 ? "pair" : "pairs"}, who sees ${named(view)} has ${left} ` +
+        `${left === 1 ? "value" : "values"} left: ${bits(divergence(truth, guess))} bits from the posterior in this ` +
+        `episode, on average ${bits(all[view][k])} at this question and ${bits(mean(all[view]))} over all ${V}.`;
+      drawStrip(keys, values);
+      drawBars(bars, guess, truth, keys[k]);
+      drawCurves(curves, all);
+      drawMeans(all, mean);
+      root.dataset.floor = all[view][k];
+      root.dataset.mean = mean(all[view]);
+    }
+
+    const named = (view) => (view === "window" ? `the last ${state.window === 1 ? "pair" : state.window + " pairs"}` : VIEWS[view]);
+
+    // The tokens: those in view are filled, the others stand as empty frames.
+    function drawStrip(keys, values) {
+      const { view, window } = state, k = values.length;
+      const token = (kind, words, seen, more = "") => element("li", {
+        class: `bw-token bw-${kind} ${seen ? "bw-seen" : "bw-hidden"} ${more}`,
+        "aria-label": seen ? words : `${kind}, hidden`,
+      }, seen ? words : `${kind} ·`);
+      const asked = token("key", `key ${keys[k]} ?`, true, "bw-asked-now");
+      let items;
+      if (view === "set" || view === "bag") {
+        const gathered = (kind, list) => [...new Set(list)].sort((a, b) => a - b).map((n) =>
+          token(kind, `${kind} ${n}${view === "bag" ? ` \u00d7${times(list, n)}` : ""}`, true));
+        items = [...gathered("key", keys.slice(0, k)), ...gathered("value", values), asked];
+      } else {
+        const first = { token: k, window: Math.max(k - window, 0), order: 0 }[view];
+        items = values.flatMap((value, i) =>
+          [token("key", `key ${keys[i]}`, i >= first), token("value", `value ${value}`, i >= first)]);
+        items.push(asked);
+      }
+      const order = view === "set" || view === "bag" ? "in no order" : "in their order";
+      strip.replaceChildren(
+        element("p", { class: "bw-label", id: `${id}-strip` }, `What it sees, ${order}`),
+        element("ul", { class: "bw-tokens", "aria-labelledby": `${id}-strip` }, ...items));
+    }
+
+    function drawMeans(all, mean) {
+      means.replaceChildren(
+        element("caption", {}, `Least possible error, mean over ${state.nValues} questions`),
+        element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "A position sees"),
+          element("th", { scope: "col" }, "bits"))),
+        element("tbody", {}, ...Object.keys(VIEWS).map((view) =>
+          element("tr", { class: view === state.view ? "bw-chosen" : "" },
+            element("th", { scope: "row" }, named(view)),
+            element("td", { "data-view": view }, bits(mean(all[view])))))));
+    }
+
+    function frame(box, height, label) {
+      const width = Math.max(box.clientWidth, 200);
+      box.drawnWidth = box.clientWidth;
+      const svg = element("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label });
+      return { svg, left: 46, right: width - 12, top: 28, bottom: height - 40 };
+    }
+
+    function axes(f, ticks, toY, title, below) {
+      for (const tick of ticks) {
+        f.svg.append(element("line", { x1: f.left, x2: f.right, y1: toY(tick), y2: toY(tick), class: "bw-grid" }),
+          text(f.left - 7, toY(tick) + 4, String(tick), "end"));
+      }
+      f.svg.append(text(4, 15, title, "start", "bw-title"), text((f.left + f.right) / 2, f.bottom + 35, below));
+    }
+
+    function drawBars(box, guess, truth, key) {
+      const told = guess.map((p, v) => `${v}: ${bits(p)} (exact ${bits(truth[v])})`).join(", ");
+      const f = frame(box, 190, `Best prediction of this view for key ${key}, by value: ${told}.`);
+      const toY = (p) => f.bottom - p * (f.bottom - f.top), step = (f.right - f.left) / guess.length;
+      axes(f, [0, 0.5, 1], toY, "best of this view, and exact (dashed)", "value");
+      guess.forEach((p, v) => {
+        const x = f.left + v * step, bar = (q, kind) => element("rect", {
+          x: x + step * 0.14, width: step * 0.72, y: toY(q), height: f.bottom - toY(q), class: kind,
+        });
+        f.svg.append(text(x + step / 2, f.bottom + 17, String(v)));
+        if (p) f.svg.append(bar(p, "bw-guess"));
+        if (truth[v]) f.svg.append(bar(truth[v], "bw-bar"));
+      });
+      box.replaceChildren(f.svg);
+    }
+
+    function drawCurves(box, all) {
+      const V = state.nValues, row = all[state.view];
+      const told = row.map(bits).join(", ");
+      const f = frame(box, 220, `Least possible error in bits of ${named(state.view)} at questions 0 to ${V - 1}: ${told}. ` +
+        "The other views are drawn thin.");
+      const top = Math.max(...all.token) * 1.08, toY = (h) => f.bottom - (h / top) * (f.bottom - f.top);
+      const toX = (i) => f.left + ((i + 0.5) / V) * (f.right - f.left);
+      const tick = top > 2 ? 1 : 0.5;
+      axes(f, range(Math.floor(top / tick) + 1).map((i) => i * tick), toY, "least possible error (bits)",
+        "pairs shown before the question");
+      range(V).forEach((i) => f.svg.append(text(toX(i), f.bottom + 17, String(i))));
+      const path = (heights) => heights.map((h, i) => `${i ? "L" : "M"}${toX(i)} ${toY(h)}`).join("");
+      for (const view of Object.keys(VIEWS)) {
+        if (view !== state.view) f.svg.append(element("path", { d: path(all[view]), class: "bw-other" }));
+      }
+      f.svg.append(element("path", { d: path(row), class: "bw-floor" }));
+      row.forEach((h, i) => f.svg.append(element("circle", {
+        cx: toX(i), cy: toY(h), r: i === state.pairs ? 6 : 3.5, class: i === state.pairs ? "bw-now" : "bw-past",
+      })));
+      box.replaceChildren(f.svg);
+    }
+
+    settle(false);
+    new ResizeObserver(() => {
+      if (Math.abs(bars.clientWidth - (bars.drawnWidth || 0)) > 1) update();
+    }).observe(root);
+  }
+
+  // ---- start ---------------------------------------------------------------------------------
+
+  function mountAll() {
+    for (const root of document.querySelectorAll('.bw-explorer[data-explorer="ladder"]')) {
+      if (root.dataset.mounted) continue;
+      root.dataset.mounted = "true";
+      try {
+        mount(root);
+      } catch (problem) {
+        root.textContent = `The explorer could not start: ${problem.message}`;
+        throw problem;
+      }
+    }
+  }
+
+  window.bwLadder = { best, floors, divergence, episode, mountAll };
+  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", mountAll);
+  else mountAll();
+})();

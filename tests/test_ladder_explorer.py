@@ -1,0 +1,350 @@
+"""What a view allows, by formula and by counting; the ladder explorer, and its twin on the page."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import warnings
+from collections import defaultdict
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+import torch
+from _support import ROOT
+from _support_browser import chromium
+
+import bayeswind_lib as bw
+from bayeswind_lib.references import views
+
+STATIC = ROOT / "book" / "_static"
+FILES = ("ladder_explorer.js", "ladder_explorer.css")
+PAGE = """<!DOCTYPE html><html lang="en" data-theme="{theme}"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1"><title>Explorer</title>
+<link rel="stylesheet" href="ladder_explorer.css">
+<style>html[data-theme=dark] {{ background: #14181e; color: #eee }} body {{ margin: 12px }}</style>
+<script defer src="ladder_explorer.js"></script></head>
+<body><main><h1>Page</h1><div class="bw-explorer" data-explorer="ladder"></div></main></body></html>"""
+pytestmark = pytest.mark.xdist_group("browser")
+
+
+# ---- the mathematics ----------------------------------------------------------------------------
+
+
+def seen(view: str, keys: tuple, values: tuple, window: int):
+    """What a view shows of an episode, as something that can be compared."""
+    *shown, asked = keys
+    first = max(len(shown) - window, 0)
+    return {
+        "token": (asked, len(shown)),
+        "window": (asked, len(shown), tuple(shown[first:]), values[first:]),
+        "set": (asked, frozenset(shown), frozenset(values)),
+        "bag": (asked, tuple(sorted(shown)), tuple(sorted(values))),
+        "order": (keys, values),
+    }[view]
+
+
+def all_episodes(V: int, k: int, with_replacement: bool):
+    """Every map with every sequence of k + 1 keys, all equally likely: (keys, values, answer)."""
+    sequences = product(range(V), repeat=k + 1) if with_replacement else permutations(range(V), k + 1)
+    for keys in sequences:
+        for mapping in permutations(range(V)):
+            yield keys, tuple(mapping[key] for key in keys[:-1]), mapping[keys[-1]]
+
+
+@pytest.mark.parametrize("view", views.VIEWS)
+@pytest.mark.parametrize("with_replacement", [False, True])
+@pytest.mark.parametrize("V, k, window", [(2, 1, 1), (3, 2, 1), (3, 4, 2), (4, 3, 2), (4, 3, 1)])
+def test_best_and_its_entropy_are_what_counting_all_episodes_gives(view, with_replacement, V, k, window):
+    if k >= V and not with_replacement:
+        k = V - 1
+    counts: dict = defaultdict(lambda: np.zeros(V))
+    example = {}
+    for keys, values, answer in all_episodes(V, k, with_replacement):
+        z = seen(view, keys, values, window)
+        counts[z][answer] += 1
+        example[z] = keys, values
+    total, entropy = sum(row.sum() for row in counts.values()), 0.0
+    for z, row in counts.items():
+        share = row / row.sum()
+        entropy -= row.sum() / total * (share[share > 0] * np.log2(share[share > 0])).sum()
+        keys, values = example[z]
+        assert views.best(view, list(keys), list(values), V, window) == pytest.approx(share, abs=1e-12)
+    ours = views.entropies(V, k + 1, with_replacement, window)[view][k]
+    assert ours == pytest.approx(entropy, abs=1e-12)
+
+
+@pytest.mark.parametrize("V, K", [(2, 2), (5, 3), (10, 10), (20, 19), (20, 20)])
+def test_floors_are_the_exact_rungs_where_those_exist(V, K):
+    once, back = (bw.references.exact_rungs(V, K, r) for r in (False, True))
+    for window in {1, 3, V - 1} & set(range(1, V)):
+        mine = views.floors(V, K, False, window)
+        assert mine["window"].mean() == pytest.approx(once[f"window_{window}"]["kl"], abs=1e-12)
+    mine, other = views.floors(V, K), views.floors(V, K, True)
+    for measure in ("kl", "entropy_mae"):
+        assert mine["token"].mean() == pytest.approx(once["uniform"][measure], abs=1e-12)
+        assert other["token"].mean() == pytest.approx(back["uniform"][measure], abs=1e-12)
+        assert other["set"].mean() == pytest.approx(back["repeat_aware"][measure], abs=1e-12)
+    assert mine["set"].max() == mine["bag"].max() == mine["order"].max() == 0
+    assert once["no_binding"]["kl"] == 0
+    assert bw.references.task_constants(V, K, True)["mean_entropy"] == pytest.approx(
+        views.entropies(V, K, True)["order"].mean(), abs=1e-12
+    )
+
+
+@pytest.mark.parametrize("with_replacement", [False, True])
+def test_who_sees_more_errs_less(with_replacement):
+    for V in (3, 6, 10):
+        rows = views.floors(V, V, with_replacement, window=2)
+        for more, less in (("order", "bag"), ("bag", "set"), ("set", "token"), ("order", "window"), ("window", "token")):
+            assert (rows[more] <= rows[less] + 1e-12).all()
+        lengths = [views.floors(V, V, with_replacement, w)["window"].mean() for w in range(1, V + 1)]
+        assert lengths == sorted(lengths, reverse=True) and lengths[-1] == pytest.approx(0, abs=1e-12)
+
+
+def test_an_evaluator_finds_the_floor_of_the_bag():
+    """The best prediction of a bag, scored on sampled episodes like a network."""
+    tunnel = bw.tunnels.Bijection(6, with_replacement=True)
+
+    class Bag(bw.references.Reference):
+        def probabilities(self, keys, values):
+            rows = [
+                [views.best("bag", ks[: k + 1], vs[:k], 6) for k in range(len(ks))]
+                for ks, vs in zip(keys.tolist(), values.tolist(), strict=True)
+            ]
+            return torch.tensor(rows, dtype=torch.float64)
+
+    score = bw.score(Bag(tunnel), tunnel, 1500, rng=torch.Generator().manual_seed(0))
+    floor = views.floors(6, with_replacement=True)["bag"]
+    assert abs(score.kl - floor.mean()) < 5 * score.kl_se
+    assert score.entropy_mae == pytest.approx(score.kl)
+    assert (np.abs(score.per_position["kl"] - floor) <= 5 * score.per_position_se["kl"] + 1e-12).all()
+
+
+def test_views_refuse_what_they_do_not_know():
+    with pytest.raises(ValueError, match="view is 'all': choose one of token, window"):
+        views.best("all", [0], [], 3)
+    with pytest.raises(ValueError, match="2 keys and 2 values: the last key has no value yet"):
+        views.best("bag", [0, 1], [1, 2], 3)
+
+
+# ---- in a notebook ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def explorer():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield bw.widgets.ladder_explorer(n_values=6)
+
+
+def drawn(explorer) -> tuple:
+    """What the reader sees: sentences, alternative texts and the page itself."""
+    return explorer.words, explorer.bars.alt, explorer.curves.alt, explorer.children[-1].value
+
+
+def test_each_control_changes_what_is_seen(explorer):
+    seen_so_far = [drawn(explorer)]
+    changes = (
+        ("view", "the last w pairs"), ("window", 1), ("mode", "keys that come back"), ("pairs", 5),
+        ("view", "how often each token came"), ("size", 9), ("seed", 3),
+    )
+    for control, value in changes:
+        getattr(explorer, control).value = value
+        seen_so_far.append(drawn(explorer))
+    for before, after in zip(seen_so_far, seen_so_far[1:], strict=False):
+        assert before[3] != after[3]
+
+
+@pytest.mark.parametrize("mode", ["each key once", "keys that come back"])
+def test_every_step_shows_the_best_of_the_view(explorer, mode):
+    explorer.mode.value = mode
+    back = mode == "keys that come back"
+    episode = bw.tunnels.Bijection(6, with_replacement=back).sample(1, torch.Generator().manual_seed(0))
+    for view, words in views.VIEWS.items():
+        explorer.view.value = words
+        for step in range(6):
+            explorer.pairs.value = step
+            keys, values = (episode.latents[n][0].tolist() for n in ("keys", "values"))
+            best = views.best(view, keys[: step + 1], values[:step], 6, explorer.window.value)
+            np.testing.assert_allclose(explorer.bars.data["best of this view"], best)
+            np.testing.assert_allclose(explorer.bars.data["exact posterior"], episode.posterior[0, step])
+            floor = views.floors(6, 6, back, explorer.window.value)[view]
+            np.testing.assert_allclose(explorer.curves.data[words], floor)
+            assert f"on average {floor[step]:.3f} at this question" in explorer.words
+            assert f"{floor.mean():.3f} over all 6" in explorer.words
+
+
+def test_impossible_settings_cannot_be_reached(explorer):
+    explorer.pairs.value = 5
+    explorer.size.value = 2
+    assert (explorer.pairs.value, explorer.pairs.max, explorer.window.value) == (1, 1, 1)
+    explorer.size.value, explorer.seed.value = 30, -4
+    assert (explorer.size.value, explorer.seed.value) == (10, 0)
+
+
+def test_what_is_hidden_is_not_told(explorer):
+    explorer.pairs.value = 4
+    assert explorer.visible()[:4] == ["·"] * 4 and explorer.visible()[-1].endswith("?")
+    explorer.view.value, explorer.window.value = "the last w pairs", 1
+    assert explorer.visible()[:3] == ["·"] * 3 and "→" in explorer.visible()[3]
+    explorer.view.value = "how often each token came"
+    assert not any("→" in token for token in explorer.visible())
+    assert sum(token.startswith("value") for token in explorer.visible()) == 4
+
+
+# ---- on the page --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture
+def open_page(browser, tmp_path):
+    """A function that opens the explorer from a folder; any error on the page fails the test."""
+    contexts, errors = [], []
+    for name in FILES:
+        shutil.copy(STATIC / name, tmp_path)
+
+    def opened(theme="light", width=1280, **settings):
+        (tmp_path / "page.html").write_text(PAGE.format(theme=theme), "utf-8")
+        context = browser.new_context(viewport={"width": width, "height": 900}, **settings)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda message: errors.append(message.text))
+        page.goto((tmp_path / "page.html").as_uri())
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert errors == []
+
+
+def test_the_twin_computes_what_the_library_computes(open_page):
+    page, rng = open_page(), torch.Generator().manual_seed(0)
+    for i in range(20):
+        V = int(torch.randint(2, 11, (), generator=rng))
+        window = int(torch.randint(1, V + 1, (), generator=rng))
+        back = bool(i % 2)
+        ours = views.floors(V, V, back, window)
+        theirs = page.evaluate("([v, k, r, w]) => bwLadder.floors(v, k, r, w)", [V, V, back, window])
+        assert list(theirs) == list(ours)
+        for view, row in ours.items():
+            np.testing.assert_allclose(theirs[view], row, rtol=0, atol=1e-12)
+        latents = bw.tunnels.Bijection(V, with_replacement=back).sample(1, rng).latents
+        keys, values = latents["keys"][0].tolist(), latents["values"][0].tolist()
+        k = int(torch.randint(V, (), generator=rng))
+        for view in views.VIEWS:
+            given = [view, keys[: k + 1], values[:k], V, window]
+            best = page.evaluate("([view, k, v, n, w]) => bwLadder.best(view, k, v, n, w)", given)
+            np.testing.assert_allclose(best, views.best(*given), rtol=0, atol=1e-12)
+
+
+def set_slider(page, label: str, value: int):
+    page.get_by_label(label).fill(str(value))
+
+
+def test_controls_move_the_page_as_the_library_says(open_page):
+    page = open_page()
+    root, status = page.locator(".bw-explorer"), page.locator("[role=status]")
+    for V, back, k, window in ((8, False, 4, 3), (10, True, 9, 2), (3, True, 2, 1), (2, False, 1, 1)):
+        set_slider(page, "Keys and values, V", V)
+        page.get_by_label("keys that come back" if back else "each key once").check()
+        set_slider(page, "Pairs shown", k)
+        page.get_by_label("the last w pairs").check()
+        set_slider(page, "Window, w", window)
+        floors = views.floors(V, V, back, window)
+        for view, words in views.VIEWS.items():
+            page.get_by_label(words, exact=True).check()
+            assert float(root.get_attribute("data-floor")) == pytest.approx(floors[view][k], abs=1e-12)
+            assert float(root.get_attribute("data-mean")) == pytest.approx(floors[view].mean(), abs=1e-12)
+            told = f"on average {floors[view][k]:.3f} at this question and {floors[view].mean():.3f} over all {V}"
+            assert told in status.text_content()
+        for view in views.VIEWS:
+            cell = page.locator(f"td[data-view={view}]").text_content()
+            assert cell == f"{floors[view].mean():.3f}"
+
+
+def tokens(page) -> list[str]:
+    return page.locator(".bw-token").all_text_contents()
+
+
+def test_hidden_tokens_stay_hidden(open_page):
+    page = open_page()
+    page.get_by_label("everything, in order").check()
+    everything = tokens(page)
+    assert len(everything) == 9 and not any("·" in token for token in everything)
+    page.get_by_label("its own token").check()
+    assert tokens(page)[:-1] == ["key ·", "value ·"] * 4 and tokens(page)[-1] == everything[-1]
+    page.get_by_label("the last w pairs").check()
+    set_slider(page, "Window, w", 2)
+    assert tokens(page) == ["key ·", "value ·"] * 2 + everything[4:]
+    page.get_by_label("which tokens came").check()
+    assert sorted(tokens(page)) == sorted(everything) and tokens(page) != everything
+    page.get_by_label("how often each token came").check()
+    assert all(re.search(r"×1$", token) for token in tokens(page)[:-1])
+
+
+def test_a_new_episode_differs_and_keeps_the_floor(open_page):
+    page = open_page()
+    page.get_by_label("everything, in order").check()
+    before, floor = tokens(page), page.locator(".bw-explorer").get_attribute("data-mean")
+    page.get_by_role("button", name="New episode").click()
+    assert tokens(page) != before
+    assert page.locator(".bw-explorer").get_attribute("data-mean") == floor
+
+
+@pytest.mark.parametrize(
+    "theme, width", [("light", 1280), ("dark", 1280), ("light", 360), ("dark", 360)]
+)
+def test_the_twin_is_accessible_and_fits(open_page, theme, width):
+    from axe_playwright_python.base import AXE_SCRIPT
+
+    page = open_page(theme, width)
+    set_slider(page, "Keys and values, V", 10)
+    page.get_by_label("keys that come back").check()
+    page.get_by_label("how often each token came").check()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.evaluate(AXE_SCRIPT)
+    rules = page.evaluate(
+        "axe.run(document, {preload: false}).then(r => r.violations.map(v => v.id + ' ' + v.nodes[0].html))"
+    )
+    assert rules == []
+    labels = page.eval_on_selector_all(
+        "svg[role=img]", "all => all.map(s => s.getAttribute('aria-label'))"
+    )
+    assert len(labels) == 2 and all(re.search(r"\d", label) for label in labels)
+
+
+def test_the_keyboard_reaches_every_control(open_page):
+    page = open_page()
+    page.get_by_label("its own token").focus()
+    page.keyboard.press("ArrowDown")
+    assert page.get_by_label("the last w pairs").is_checked()
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.value") == "false"
+    page.keyboard.press("Tab")
+    before = page.locator("[role=status]").text_content()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("[role=status]").text_content() != before
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+
+
+def test_without_javascript_a_sentence_stands_there(open_page):
+    page = open_page(java_script_enabled=False)
+    assert page.locator(".bw-explorer").bounding_box()["height"] > 40
+    assert "It needs JavaScript" in (STATIC / "ladder_explorer.css").read_text("utf-8")
+
+
+def test_the_twin_asks_for_nothing_outside_itself():
+    for name in FILES:
+        text = (STATIC / name).read_text("utf-8").replace("http://www.w3.org/2000/svg", "")
+        assert not re.search(
+            r"https?:|//\w|\bimport\b|\bfetch\b|url\(", re.sub(r"//[^\n]*", "", text)
+        ), name
