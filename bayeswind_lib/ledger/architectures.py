@@ -243,7 +243,9 @@ def _facts(result: Result, records: dict) -> list[str]:
     _, _, n = result.mean("entropy_mae")
     best = min(float(row["entropy_mae"]) for row in result.rows)
     kl = result.mean("kl")[0]
-    left = "" if result.left is None else f" = {_percent(result.left)} of knowing nothing"
+    left = ""
+    if result.left:
+        left = f": {_percent(result.left)} of knowing nothing, {page._short(kl / result.left)}"
     seeds = f"{n} seeds, best {page._short(best)}" if n > 1 else "1 seed"
     facts = [f"KL {page._short(_finite(kl))}{left}", seeds, _cost(result), _effort(result)]
     if (right := result.mean("accuracy"))[2] and result.tunnel == "recall":

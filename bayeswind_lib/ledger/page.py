@@ -226,7 +226,8 @@ def _null_words(row: dict) -> str:
 
 
 def _unit(row: dict) -> str:
-    return {"percent": " %", "ratio": " times", "probability": ""}.get(row["unit"], f" {row['unit']}")
+    words = {"percent": " %", "ratio": " times", "probability": "", "share": " of the uniform guess's"}
+    return words.get(row["unit"], f" {row['unit']}")
 
 
 def _like(value: float, printed: str) -> str:

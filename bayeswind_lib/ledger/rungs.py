@@ -26,6 +26,7 @@ LADDERS = {
         "no_binding": "eliminates, binds nothing",
         "binder": "binds, eliminates nothing",
         "window_5": "eliminates the last 5 values",
+        "window_8": "eliminates the last 8 values",
         "one_too_few": "one elimination too few",
     },
     "hmm": {
