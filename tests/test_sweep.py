@@ -7,6 +7,7 @@ stopped until they are given up for dead, in the middle of a cell.
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import json
 import math
@@ -269,6 +270,8 @@ def test_a_stopped_sweep_saves_and_goes_on(tmp_path, alone):
     process = subprocess.Popen(
         [sys.executable, str(PRELOAD), *map(str, words)], env=env, text=True, start_new_session=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        # Whoever runs the tests in the background has them, and what they start, ignore Ctrl-C.
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     try:
         step = until(lambda: saved_step(LONG, folder), "a saved state")

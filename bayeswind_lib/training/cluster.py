@@ -132,12 +132,14 @@ def _client(scheduler: str | None, workers: int) -> Iterator:
             settings = {
                 "distributed.scheduler.allowed-failures": DEATHS,
                 "distributed.scheduler.worker-saturation": 1.0,  # no cell waits at a busy worker
+                # A killed worker is started again; on a busy machine that takes more than Dask's 15 s.
+                "distributed.deploy.lost-worker-timeout": "15 minutes",
             }
             stack.enter_context(dask.config.set(settings))
             scheduler = stack.enter_context(
                 distributed.LocalCluster(
                     n_workers=workers, threads_per_worker=1, processes=True, memory_limit=0,
-                    dashboard_address=None, silence_logs=logging.ERROR,
+                    dashboard_address="127.0.0.1:0", silence_logs=logging.ERROR,
                 )
             )
         client = stack.enter_context(distributed.Client(scheduler, set_as_default=False))
