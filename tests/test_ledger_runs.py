@@ -315,7 +315,7 @@ class Tables(HTMLParser):
 
 
 def page_of(rows: list[dict]) -> str:
-    records = architectures.load_records() | {"runs": {"runs": rows}}
+    records = architectures.load_records() | {"runs": {"runs": rows}, "networks": None}
     return architectures.ArchitectureTable(records)._repr_html_() + architectures.RunRecords(
         ["architectures"], records
     )._repr_html_()
@@ -350,7 +350,8 @@ def test_the_grid_is_a_table_with_scopes_and_links_to_its_records():
     ],
 )
 def test_a_cell_s_state_follows_from_runs_and_controls(values, more, state):
-    records = architectures.load_records() | {"runs": {"runs": plain("hmm-lstm-classroom", values) + more}}
+    runs = {"runs": plain("hmm-lstm-classroom", values) + more}
+    records = architectures.load_records() | {"runs": runs, "networks": None}
     found = {r.name: r for r in architectures.results("architectures", records)}["hmm-lstm-classroom"]
     assert found.state[0] == state and len(found.others) == len(more)
 

@@ -351,7 +351,9 @@ def _within(claim: Claim, evidence: Evidence) -> tuple[str, str]:
 
 def _at_least(claim: Claim, evidence: Evidence) -> tuple[str, str]:
     null = evidence.null
-    if claim.network and null.high is not None and evidence.value <= null.high:
+    if claim.network and null.high is None:
+        return "not settled", "no null stands beside it yet"
+    if claim.network and evidence.value <= null.high:
         return _if_failure_counts(evidence, "no better than " + null.what)
     if _inside(evidence.value, claim.bounds):
         return "reproduced", "at least as large as published"

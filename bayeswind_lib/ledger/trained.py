@@ -17,7 +17,8 @@ from bayeswind_lib.ledger import store
 from bayeswind_lib.training.plans import PLANS, Cell, plan
 from bayeswind_lib.training.recipe import Recipe
 
-CONTROLS = ("rates", "doubled", "optimisers")  # plans whose cells bear the names of others' cells
+# Plans whose cells bear the names of other plans' cells.
+CONTROLS = ("rates", "doubled", "optimisers", "convergence")
 KINDS = ("plain", "rate", "doubled", "unplanned", "other")
 
 
