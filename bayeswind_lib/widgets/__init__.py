@@ -4,16 +4,19 @@ Needs ipywidgets, which is imported with this package and not before.
 """
 
 from bayeswind_lib.widgets.bijection import BijectionExplorer, bijection_explorer
+from bayeswind_lib.widgets.filtering import HMMAnswers, hmm_answers
 from bayeswind_lib.widgets.hmm import HMMExplorer, hmm_explorer
 from bayeswind_lib.widgets.ladder import LadderExplorer, ladder_explorer
 from bayeswind_lib.widgets.regression import RegressionExplorer, regression_explorer
 
 __all__ = [
     "BijectionExplorer",
+    "HMMAnswers",
     "HMMExplorer",
     "LadderExplorer",
     "RegressionExplorer",
     "bijection_explorer",
+    "hmm_answers",
     "hmm_explorer",
     "ladder_explorer",
     "regression_explorer",
