@@ -403,7 +403,7 @@ def test_a_stored_hmm_task_is_found_again():
 def test_a_sampled_reference_point_has_an_error_that_could_have_shown_a_difference(claim):
     """A standard error so large that every number would agree proves nothing."""
     row = next(row for row in rows() if row["id"] == claim.id)
-    rare = row["measured"] < 3e-3 or "max-above" in claim.id  # a tail: fewer cells tell of it
+    rare = row["measured"] < 5e-3 or "max-above" in claim.id  # a tail: fewer cells tell of it
     assert row["standard_error"] <= (0.15 if rare else 0.03) * abs(row["measured"])
 
 

@@ -288,6 +288,7 @@ def test_the_next_rung_is_the_best_that_is_beaten():
     config = {"n_states": 3, "n_symbols": 3}
     assert rungs.next_rung(0.002, "hmm", config, records) == ("last 2 symbols", 0.005)
     assert rungs.next_rung(0.5, "hmm", config, records) is None
+    assert rungs.next_rung(0.395, "hmm", config, records) is None  # as good as knowing nothing
     assert rungs.left_to_learn(0.1, "hmm", config, records) == pytest.approx(0.25)
     assert rungs.left_to_learn(0.1, "hmm", config | {"length": 7}, records) is None
 
@@ -335,7 +336,7 @@ def test_the_grid_is_a_table_with_scopes_and_links_to_its_records():
     assert found.links == ["#run-hmm-lstm-classroom", "#run-recall-mlp-classroom-sum"]
     assert sorted(found.ids) == ["run-hmm-lstm-classroom", "run-recall-mlp-classroom-sum"]
     html = page_of(rows)
-    assert "0.00800 ± 0.00058" in html and "2.0 min a run" in html and "accuracy 50.0 %" in html
+    assert "0.00800 ± 0.00058" in html and "accuracy 50.0 %" in html and "3 seeds" in html
     assert html.count('"name": "hmm-lstm-classroom"'.replace('"', "&quot;")) == 3
 
 
@@ -361,7 +362,8 @@ def test_variants_show_longer_inputs_where_a_network_ships():
     curve = {"per_position": {"entropy_mae": [0.01] * 20 + [0.03] * 10}, "entropy_mae": 0.0167}
     shipped = {"networks": {name: {"0": {"scores": {"longer": {"30": curve}}}}}}
     records = architectures.load_records() | {"runs": {"runs": plain(name)}, "networks": shipped}
-    html = architectures.VariantTable("positions", "Position codes", records)._repr_html_()
+    html = architectures.VariantTable("positions", "Position codes", records, longer=True)._repr_html_()
+    assert "2.0 min a run" in html and "0.1 bits after 6,400 episodes" in html
     assert "Error at K = 30" in html and "step 21: 3 times step 20" in html
     widths = {len(cells) for cells in Tables(html).rows}
     assert widths == {6}

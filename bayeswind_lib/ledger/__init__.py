@@ -88,6 +88,7 @@ def _row(claim: Claim, evidence: Evidence) -> dict:
     result = {
         "id": claim.id, "kind": claim.kind, "source": claim.source, "statement": claim.statement,
         "tunnel": claim.tunnel, "architecture": claim.architecture, "variant": claim.variant,
+        "network": claim.network,
         "published": claim.value, "published_text": _printed(claim), "unit": claim.unit,
         "measured": evidence.value, "standard_error": evidence.standard_error,
         "seeds": [run["seed"] for run in seeds], "preset": claim.preset,

@@ -129,7 +129,8 @@ class ArchitectureTable:
             f'{page.STYLE}{STYLE}<div class="bw-ledger bw-wide" tabindex="0" role="region" '
             'aria-label="Architectures against tunnels"><table class="bw-grid">'
             "<caption>Entropy error in bits, mean over seeds with its standard error, at classroom "
-            "size. Below it: what is left to learn, cost, and the nearest reference point above."
+            "size. Below it: the state, the share of the divergence that is left, and the reference "
+            "point that the network beats."
             f'</caption><thead><tr><th scope="col">Architecture</th>{heads}</tr></thead>\n'
             f"<tbody>\n{body}\n{self._rungs()}</tbody></table></div>"
         )
@@ -143,8 +144,8 @@ class ArchitectureTable:
             return "<td>not planned</td>"
         if not result.rows:
             return f"<td>{_pill(result)}</td>"
-        facts = "".join(f"<small>{escape(text)}</small>" for text in _facts(result, self.records))
-        return f'<td><a href="#run-{result.name}">{_value(result, "entropy_mae")}</a> {_pill(result)}{facts}</td>'
+        value = f'<a href="#run-{result.name}">{_value(result, "entropy_mae")}</a>'
+        return f"<td>{value}<br>{_pill(result)}{_smalls(_in_short(result, self.records))}</td>"
 
     def _rungs(self) -> str:
         """Two rows: knowing nothing, and the other reference points of each tunnel."""
@@ -170,11 +171,19 @@ class ArchitectureTable:
 
 
 class VariantTable:
-    """One row a network of a plan: its scores, its cost, its place among the reference points."""
+    """One row a network of a plan: its scores, its cost, its place among the reference points.
 
-    def __init__(self, plan: str, caption: str, records: dict[str, dict | None]):
+    Args:
+        plan, caption: which networks, and a sentence above the table.
+        records: see `load_records`.
+        longer: also what the shipped networks score on longer inputs.
+    """
+
+    def __init__(
+        self, plan: str, caption: str, records: dict[str, dict | None], longer: bool = False
+    ):
         self.caption, self.records, self.results = caption, records, results(plan, records)
-        self.lengths = sorted({int(k) for r in self.results for k in r.longer or {}})
+        self.lengths = sorted({int(k) for r in self.results for k in r.longer or {}} if longer else ())
 
     def __repr__(self) -> str:
         return "\n".join(f"{r.name}: {_plain_cell(r)}" for r in self.results)
@@ -196,10 +205,10 @@ class VariantTable:
         if not result.rows:
             empty = "<td></td>" * (2 + len(self.lengths))
             return f'<tr><th scope="row">{escape(name)}</th>{empty}<td>{_pill(result)}</td><td></td></tr>'
-        facts = "".join(f"<small>{escape(text)}</small>" for text in _facts(result, self.records)[1:])
+        facts = _smalls(_facts(result, self.records))
         cells = [_value(result, "entropy_mae"), _value(result, "kl")]
-        cells += [_longer(result, k) for k in self.lengths] + [_pill(result), facts]
-        tds = "".join(f"<td>{cell}</td>" for cell in cells)
+        cells += [_longer(result, k) for k in self.lengths] + [_pill(result)]
+        tds = "".join(f"<td>{cell}</td>" for cell in cells) + f'<td class="bw-facts">{facts}</td>'
         link = f'<a href="#run-{result.name}">{escape(name)}</a>'
         return f'<tr><th scope="row">{link}</th>{tds}</tr>'
 
@@ -230,7 +239,7 @@ class RunRecords:
         )
         return (
             f'<details class="bw-run" id="run-{result.name}"><summary><code>{result.name}</code>: '
-            f"{len(result.rows)} seeds, {len(result.others)} controls</summary>{groups}</details>\n"
+            f"{_seeds(result)}, {len(result.others)} controls</summary>{groups}</details>\n"
         )
 
 
@@ -238,21 +247,39 @@ def _json_lines(rows: Sequence[dict]) -> str:
     return "\n".join(json.dumps(row, sort_keys=True) for row in rows)
 
 
+def _smalls(texts: Iterable[str]) -> str:
+    return "".join(f"<small>{escape(text)}</small>" for text in texts)
+
+
+def _in_short(result: Result, records: dict) -> list[str]:
+    """What stands small in a cell of the grid: share left, accuracy where that is the task, place."""
+    share = [] if result.left is None else [f"{_percent(result.left)} left, {_seeds(result)}"]
+    right = result.mean("accuracy")
+    if result.tunnel == "recall" and right[2]:
+        share.append(f"accuracy {100 * right[0]:.1f} %")
+    reason = [result.state[1]] if result.state[1] else []
+    return share + reason + [_place(result, records)]
+
+
 def _facts(result: Result, records: dict) -> list[str]:
-    """What stands small in a cell: seeds and best, divergence, cost, effort, place."""
-    _, _, n = result.mean("entropy_mae")
+    """What stands small in a row of a table: seeds, cost, effort, place, and what is lacking."""
     best = min(float(row["entropy_mae"]) for row in result.rows)
-    kl = result.mean("kl")[0]
-    left = ""
+    facts = [f"{_seeds(result)}, best {page._short(best)}", _cost(result), _effort(result)]
     if result.left:
-        left = f": {_percent(result.left)} of knowing nothing, {page._short(kl / result.left)}"
-    seeds = f"{n} seeds, best {page._short(best)}" if n > 1 else "1 seed"
-    facts = [f"KL {page._short(_finite(kl))}{left}", seeds, _cost(result), _effort(result)]
-    if (right := result.mean("accuracy"))[2] and result.tunnel == "recall":
-        facts.append(f"accuracy {100 * right[0]:.1f} %")
+        nothing = page._short(result.mean("kl")[0] / result.left)
+        facts.append(f"{_percent(result.left)} of the KL of knowing nothing, {nothing}, is left")
+    return [*facts, _place(result, records), *([result.state[1]] if result.state[1] else [])]
+
+
+def _seeds(result: Result) -> str:
+    return f"{len(result.rows)} seeds" if len(result.rows) > 1 else "1 seed"
+
+
+def _place(result: Result, records: dict) -> str:
+    """The best reference point that is beaten."""
+    kl = result.mean("kl")[0]
     above = rungs.next_rung(kl, result.tunnel, result.tunnel_config, records)
-    facts.append(f"below: {above[0]}, KL {page._short(above[1])}" if above else "below no reference point")
-    return facts + ([reason] if (reason := result.state[1]) else [])
+    return f"beats: {above[0]}, KL {page._short(above[1])}" if above else "beats no reference point"
 
 
 def _cost(result: Result) -> str:
@@ -317,7 +344,10 @@ div.bw-wide:focus-visible { outline: 3px solid #0072B2; }
 .bw-grid th, .bw-grid td { padding: 0.5rem 0.6rem; vertical-align: top; text-align: left;
   border-bottom: 1px solid var(--line); color: var(--ink); background: transparent; }
 .bw-grid thead th { border-bottom: 2px solid var(--line); }
-.bw-grid tbody th { font-weight: 600; min-width: 8rem; }
+.bw-grid tbody th { font-weight: 600; min-width: 6.5rem; position: sticky; left: 0;
+  background: var(--pst-color-background, #fff); }
+.bw-grid td.bw-facts { min-width: 13rem; }
+div.bw-wide .bw-grid small { font-size: 0.85em; line-height: 1.35; }
 .bw-grid tr.bw-rung th, .bw-grid tr.bw-rung td { border-top: 2px solid var(--line); }
 .bw-state-solved { background: #d6f0e2; color: #0b4a2c; }
 .bw-state-partly { background: #fdeec2; color: #5a4300; }
@@ -326,5 +356,5 @@ div.bw-wide:focus-visible { outline: 3px solid #0072B2; }
 .bw-state-not-run-yet { background: #e6def5; color: #46307a; }
 details.bw-run { border-bottom: 1px solid var(--line); padding: 0.2rem 0; }
 details.bw-run:target { outline: 3px solid #0072B2; }
-details.bw-run pre { max-height: 20rem; overflow: auto; font-size: 0.75em; }
+details.bw-run pre { max-height: 20rem; overflow: auto; font-size: 0.75em; white-space: pre-wrap; overflow-wrap: anywhere; }
 </style>"""

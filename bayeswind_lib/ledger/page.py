@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from decimal import Decimal
 from html import escape
 
+from bayeswind_lib.ledger import trained
+
 MARKS = {
     "reproduced": "✓", "partly": "◐", "not reproduced": "✗", "not settled": "…", "not testable": "∅",
 }
@@ -167,6 +169,8 @@ def _links(row: dict, anchors: bool) -> str:
             f'<a href="../chapters/{name}.html">chapter {int(name[:2])}</a>'
             for name in row["chapters"]
         ]
+        if row["runs"] and row["network"] in trained.plain_recipes():
+            parts.append(f'<a href="architectures.html#run-{row["network"]}">the runs</a>')
         if row["read_against"]:
             target = row["read_against"]
             parts.append(f'read against <a href="#ledger-{target}">{escape(target)}</a>')
@@ -260,10 +264,13 @@ def _thousands(value: float) -> str:
 
 
 def _with_error(value: float | str, error: float | None) -> str:
-    """A value with its standard error, both to the error's first two digits."""
+    """A value with its standard error, both to the error's first two digits.
+
+    An error too small to show within the value's first five digits is left out.
+    """
     if isinstance(value, str):
         return "infinite"
-    if isinstance(error, str) or error is None or not error > 1e-12:
+    if isinstance(error, str) or error is None or not error > 1e-5 * abs(value):
         return _short(value)
     decimals = max(0, 1 - math.floor(math.log10(error)))
     return f"{value:.{decimals}f} ± {error:.{decimals}f}"

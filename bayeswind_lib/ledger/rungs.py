@@ -119,11 +119,11 @@ def left_to_learn(
 def next_rung(
     kl: float, tunnel: str, config: dict, records: dict[str, dict | None]
 ) -> tuple[str, float] | None:
-    """The best rung that a divergence is below, in words, and that rung's own; None if it beats none."""
+    """The best rung that a divergence is at least 2 % below, in words, and that rung's own; None if none is."""
     rungs = rungs_of(tunnel, config, records)
     beaten = [
         (found, words) for name, words in LADDERS[tunnel].items()
-        if (found := value(rungs, name)) is not None and math.isfinite(found) and kl < found
+        if (found := value(rungs, name)) is not None and math.isfinite(found) and kl < 0.98 * found
     ]
     if not beaten:
         return None
