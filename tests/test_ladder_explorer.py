@@ -324,9 +324,9 @@ def test_the_twin_is_accessible_and_fits(open_page, theme, width):
 
 def test_the_keyboard_reaches_every_control(open_page):
     page = open_page()
-    page.get_by_label("its own token").focus()
+    page.get_by_label("its own token", exact=True).focus()
     page.keyboard.press("ArrowDown")
-    assert page.get_by_label("the last w pairs").is_checked()
+    assert page.get_by_label("the last w pairs", exact=True).is_checked()
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.value") == "false"
     page.keyboard.press("Tab")
