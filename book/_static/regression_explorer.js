@@ -219,7 +219,7 @@
     const toX = (t) => f.left + ((t + REACH) / (2 * REACH)) * (f.right - f.left);
     const toY = (y) => f.bottom - ((y + TALL) / (2 * TALL)) * (f.bottom - f.top);
     grid(f, toX, toY, [-3, -2, -1, 0, 1, 2, 3], [-4, -2, 0, 2, 4],
-      "y: exact prediction (dashed), short memory (solid, shaded)", "t");
+      "y: exact (dashed), short memory (solid)", "t");
     const curve = (knows, wide) => PLACES.map((t) => {
       const [mean, variance] = predict(knows, t, s.noise);
       return [toX(t), toY(mean + wide * 2 * Math.sqrt(variance))];
@@ -265,7 +265,7 @@
     const middle = [(f.left + f.right) / 2, (f.top + f.bottom) / 2];
     const toX = (v) => middle[0] + scale * v, toY = (v) => middle[1] - scale * v;
     const ticks = [-2, -1, 0, 1, 2];
-    grid(f, toX, toY, ticks, ticks, "slope: belief about the line (dashed), short memory (solid)", "intercept");
+    grid(f, toX, toY, ticks, ticks, "slope: exact (dashed), short memory (solid)", "intercept");
     const oval = ({ mean, covariance: [[p, q], [, r]] }, kind) => {
       const half = (p + r) / 2, away = Math.hypot((p - r) / 2, q);
       const [long, thin] = [half + away, Math.max(half - away, 0)].map((v) => 2 * scale * Math.sqrt(v));
