@@ -165,7 +165,7 @@ def _saver():
         def teardown(self, worker):
             from bayeswind_lib.training import cluster
 
-            if worker.status.name.startswith("clos"):  # not when the plugin is replaced
+            if worker.status.name in ("closing", "closing_gracefully", "closed"):  # not when the plugin is replaced
                 cluster.STOPPED.add(cluster.EVERY)
 
     return SaveWhenClosed()
