@@ -18,6 +18,7 @@ from bayeswind_lib.models.base import Config, RMSNorm, SequenceModel
 POSITIONS = ("learned", "sinusoidal", "rotary", "none", "random_offset", "random_subset")
 TABLES = ("learned", "random_offset", "random_subset")  # those with a trained vector a position
 ATTENTIONS = ("softmax", "uniform")
+INITS = ("small", "fan_in")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +40,10 @@ class TransformerConfig(Config):
         attention: "softmax", or "uniform": every position averages all it may see, with equal
             weights that nothing can train. What is left is a causal mean.
         without_attention: numbers of the layers that have no attention at all.
+        init: size of the first weights. "small": standard deviation 0.02 everywhere, made for
+            wide networks. "fan_in": 1 / sqrt(inputs) for maps and 0.2 for embeddings. In a
+            narrow network the small one starts with all but uniform attention, and learning to
+            look something up then takes many times longer.
     """
 
     n_layers: int = 6
@@ -48,6 +53,7 @@ class TransformerConfig(Config):
     positions: str = "learned"
     attention: str = "softmax"
     without_attention: tuple[int, ...] = ()
+    init: str = "small"
 
     def __post_init__(self):
         super().__post_init__()
@@ -57,7 +63,9 @@ class TransformerConfig(Config):
                 f"width is {self.width} and n_heads is {self.n_heads}: "
                 "the heads must divide the width evenly"
             )
-        for name, allowed in (("positions", POSITIONS), ("attention", ATTENTIONS)):
+        for name, allowed in (
+            ("positions", POSITIONS), ("attention", ATTENTIONS), ("init", INITS),
+        ):
             if getattr(self, name) not in allowed:
                 raise ValueError(
                     f"{name} is {getattr(self, name)!r}: choose one of {', '.join(allowed)}"
@@ -197,9 +205,10 @@ class Transformer(SequenceModel):
         self.norm = RMSNorm(config.width)
 
     def initialise(self, rng: torch.Generator) -> Transformer:
-        """Draw all weights from `rng`: N(0, 0.02^2), the maps into the residual stream smaller.
+        """Draw all weights from `rng`, normal with mean 0; see `TransformerConfig.init`.
 
-        Those are divided by sqrt(2 L), so that the stream's size does not grow with depth.
+        The maps into the residual stream are divided by sqrt(2 L), so that the stream's size
+        does not grow with depth.
         """
         into_stream = ("attention.output.weight", "feed_forward.down.weight")
         for name, parameter in self.named_parameters():
@@ -209,8 +218,16 @@ class Transformer(SequenceModel):
                 nn.init.zeros_(parameter)
             else:
                 depth = 2 * self.config.n_layers if name.endswith(into_stream) else 1
-                nn.init.normal_(parameter, std=0.02 / math.sqrt(depth), generator=rng)
+                size = self.first_size(name, parameter) / math.sqrt(depth)
+                nn.init.normal_(parameter, std=size, generator=rng)
         return self
+
+    def first_size(self, name: str, parameter: torch.Tensor) -> float:
+        """Standard deviation of a weight before training, but for depth."""
+        if self.config.init == "small":
+            return 0.02
+        embedding = name in ("tokens.weight", "positions.weight")
+        return 0.2 if embedding else parameter.shape[1] ** -0.5
 
     def place(self, x: torch.Tensor, rng: torch.Generator | None = None) -> torch.Tensor:
         """Add the position code to the embedded inputs: (B, T, D) -> (B, T, D).
@@ -222,7 +239,8 @@ class Transformer(SequenceModel):
         if kind in TABLES:
             return x + self.positions(self.position_numbers(T, rng).to(x.device))
         if kind == "sinusoidal":  # scaled to the size of freshly drawn embeddings
-            return x + 0.02 * math.sqrt(2) * sinusoids(T, x.shape[2], x.device)
+            size = 0.02 if self.config.init == "small" else 0.2
+            return x + size * math.sqrt(2) * sinusoids(T, x.shape[2], x.device)
         return x
 
     def position_numbers(self, length: int, rng: torch.Generator | None = None) -> torch.Tensor:
