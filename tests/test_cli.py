@@ -290,4 +290,4 @@ def test_the_list_tells_variants_apart(call):
     told = {row["name"]: row["variant"] for row in rows}
     assert told["bijection-transformer"] is None
     assert told["bijection-transformer-classroom-posterior"] == "posterior"
-    assert len({(r["tunnel"], r["preset"], r["variant"], r["seed"]) for r in rows}) == len(rows)
+    assert len({(r["tunnel"], r["architecture"], r["preset"], r["variant"], r["seed"]) for r in rows}) == len(rows)
