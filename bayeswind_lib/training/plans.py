@@ -160,6 +160,20 @@ def published() -> list[Cell]:
     ]
 
 
+CENSORED = 20_500  # updates of 64: where a search for an accuracy gives up, 1.3 million episodes
+
+
+def convergence() -> list[Cell]:
+    """How soon AdamW and Muon, on sampled and on posterior targets, get to an accuracy."""
+    cells = []
+    for seed, kind in itertools.product(SEEDS, (None, "posterior")):
+        cells.append(cell("bijection", "transformer", kind, seed, eval_every=50))
+        steps = CENSORED if kind is None else 6000
+        best = {"optimiser": "adamw", "learning_rate": 4e-3, "warmup_steps": 100, "steps": steps}
+        cells.append(cell("bijection", "transformer", kind, seed, eval_every=50, **best))
+    return cells
+
+
 ADAMW_RATES = (5e-4, 1e-3, 2e-3, 4e-3, 8e-3)
 MUON_RATES = (5e-3, 1e-2, 2e-2, 4e-2, 8e-2)
 
@@ -191,6 +205,7 @@ PLANS: dict[str, Callable[[], list[Cell]]] = {
     "doubled": doubled,
     "published": published,
     "optimisers": optimisers,
+    "convergence": convergence,
 }
 
 
