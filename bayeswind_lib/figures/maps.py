@@ -110,7 +110,7 @@ def heatmaps(
         panes = figure.subplots(1, len(tables), sharey=True, squeeze=False)[0]
         for pane, (label, table) in zip(panes, tables.items(), strict=True):
             image = pane.imshow(table, vmin=0, vmax=1, interpolation="nearest")
-            pane.set_xticks(range(shape[1]), columns, rotation=90, fontsize=10)
+            pane.set_xticks(range(shape[1]), columns, rotation=90, fontsize=9.5)
             pane.set_yticks(range(shape[0]), rows, fontsize=10)
             pane.grid(visible=False)
             pane.set_xlabel(x_label)
@@ -118,7 +118,8 @@ def heatmaps(
             for row, column in enumerate([] if marked is None else marked):
                 pane.add_patch(_frame(row, int(column)))
         panes[0].set_ylabel(y_label)
-        figure.colorbar(image, ax=list(panes), shrink=0.8, label=value)
+        beside = {"location": "right", "shrink": 0.8} if len(tables) < 3 else {"location": "bottom", "shrink": 0.5}
+        figure.colorbar(image, ax=list(panes), label=value, **beside)
         if title:
             figure.suptitle(title, fontsize=12.5, x=0.02, ha="left")
 
@@ -131,7 +132,7 @@ def heatmaps(
         alt.append(told)
     data = {"row": np.repeat(np.array(rows), shape[1]), "column": np.tile(np.array(columns), shape[0])}
     data |= {label: table.ravel() for label, table in tables.items()}
-    return draw(paint, " ".join(sentence(part) for part in alt if part), data, height=3.6)
+    return draw(paint, " ".join(sentence(part) for part in alt if part), data, height=3.6 if len(tables) < 3 else 3.8)
 
 
 def _frame(row: int, column: int):
