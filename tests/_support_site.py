@@ -20,7 +20,7 @@ NUMBER = re.compile(r"\d")
 # Names of folders under which people's and machines' files lie; no page may point there.
 MACHINE_PATH = re.compile(
     r"(?<![\w./:-])/(?:home|root|work|tmp|Users|mnt|opt|srv|private)/[\w.~-]+"
-    r"|\bfile:///?\w|(?<![\w])[A-Z]:\\[\w]"
+    r"|\bfile:///?\w|(?<![\w])[A-Z]:\\\w\w"  # not a line that ends in "N:\n"
 )
 MANAGER = re.compile(
     r"html-manager|embed-amd|requirejs?(?:\.min)?\.js|jupyter-widgets|application/vnd\.jupyter\.widget"

@@ -24,8 +24,8 @@ import bayeswind_lib as bw
 LARGEST_GAP = re.compile(
     r"""\blargest\ gap\ (?:to\ [a-z\ ]+\ )?
     (?P<size>\d[\d.]*(?:e-?\d+)?|infinite)
-    (?:\ bits|\ nats|\ in\ probability)?(?:\ to\ the\ exact\ posterior)?
-    (?:\ in\ [\w ]+|\ to\ [\w ]+?)?
+    (?:\ bits|\ nats|\ percent|\ in\ probability)?(?:\ to\ the\ exact\ posterior)?
+    (?:\ in\ [\w ]+|\ to\ [\w ,=]+?)?
     (?P<place>(?:\ (?:at|after|where|for|by|between|from|on|in)|:)\ [^.;,)(]+)""",
     re.I | re.X,
 )
@@ -93,7 +93,7 @@ def test_no_machine_paths(site):
 def test_the_paths_check_sees_what_it_is_for():
     scratch = "/" + "tmp/z"
     bad = f"open /home/ada/x, C:\\data, file:///srv/y and ({scratch})."
-    assert machine_paths(bad) == ["/home/ada", "C:\\d", "file:///s", scratch]
+    assert machine_paths(bad) == ["/home/ada", "C:\\da", "file:///s", scratch]
     assert not machine_paths("https://x.org/home/page a/tmp/b ./work/x /content/book 1/2")
 
 

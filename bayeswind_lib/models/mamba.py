@@ -212,9 +212,10 @@ class Scan(nn.Module):
         self.how = how
 
     def forward(self, x, dt, A, B, C):  # axes as in `selective_scan_sequential`
-        precise = torch.promote_types(x.dtype, torch.float32)
+        precise = torch.promote_types(x.dtype, torch.float32)  # for all (B, T, E)
         with torch.autocast(x.device.type, enabled=False):
-            return selective_scan(*(part.to(precise) for part in (x, dt, A, B, C)), self.how)
+            parts = (part.to(precise) for part in (x, dt, A, B, C))  # (B, T, E) and (B, T, N), A (E, N)
+            return selective_scan(*parts, self.how)  # (B, T, E)
 
 
 class Mixer(nn.Module):
@@ -239,7 +240,7 @@ class Mixer(nn.Module):
         dt, B, C = self.x_proj(x).split(self.sizes, dim=-1)  # (B, T, R), (B, T, N), (B, T, N)
         dt = F.softplus(self.dt_proj(dt))  # (B, T, E)
         y = self.scan(x, dt, -torch.exp(self.A_log), B, C) + self.D * x  # (B, T, E)
-        return self.out_proj(y * F.silu(gate))
+        return self.out_proj(y * F.silu(gate))  # (B, T, D)
 
     def convolve(self, x: torch.Tensor) -> torch.Tensor:
         """Every channel with its own few weights, over a token and those before: (B, T, E), same.

@@ -78,7 +78,7 @@ class RunningSum(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:  # (B, T, D) -> (B, T, D)
         total = self.to_sum(self.item(x)).cumsum(1)  # (B, T, S)
         # The norm keeps the sum readable as it grows; the bare sum keeps its size readable.
-        both = torch.cat([self.norm(total), total / 4], dim=-1)  # (B, T, S + S)
+        both = torch.cat([self.norm(total), total / 4], dim=-1)  # (B, T, E), E = 2 S
         return x + self.from_sum(both)  # (B, T, D)
 
 

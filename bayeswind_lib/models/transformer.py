@@ -17,8 +17,9 @@ from bayeswind_lib.models.base import Config, RMSNorm, SequenceModel
 
 POSITIONS = ("learned", "sinusoidal", "rotary", "none", "random_offset", "random_subset")
 TABLES = ("learned", "random_offset", "random_subset")  # those with a trained vector a position
-ATTENTIONS = ("softmax", "uniform")
-INITS = ("small", "fan_in")
+CHOICES = {
+    "positions": POSITIONS, "attention": ("softmax", "uniform"), "init": ("small", "fan_in"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +64,7 @@ class TransformerConfig(Config):
                 f"width is {self.width} and n_heads is {self.n_heads}: "
                 "the heads must divide the width evenly"
             )
-        for name, allowed in (
-            ("positions", POSITIONS), ("attention", ATTENTIONS), ("init", INITS),
-        ):
+        for name, allowed in CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(
                     f"{name} is {getattr(self, name)!r}: choose one of {', '.join(allowed)}"

@@ -77,7 +77,7 @@ def plain_hmm(n_states: int, length: int, rng: np.random.Generator) -> tuple:
     """One HMM episode on the grid of 0.01 with its filter, one state at a time."""
     transition, emission = (
         np.stack([_grid_row(rng.dirichlet(np.ones(n_states))) for _ in range(n_states)])
-        for _ in "TE"
+        for _ in range(2)
     )
     state, belief = rng.integers(n_states), np.full(n_states, 1 / n_states)
     symbols, beliefs = [], []
