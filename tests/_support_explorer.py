@@ -1,11 +1,23 @@
-"""The bijection explorer's page, moved by its own controls and read by its own words."""
+"""Explorers on a page of their own, and the bijection explorer's moved by its own controls."""
 
 from __future__ import annotations
 
+import contextlib
 import re
+import shutil
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
-from _support import pages
+from _support import ROOT, pages
+
+STATIC = ROOT / "book" / "_static"
+PAGE = """<!DOCTYPE html><html lang="en" data-theme="{theme}"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1"><title>Explorer</title>
+<link rel="stylesheet" href="explorer.css"><link rel="stylesheet" href="{name}_explorer.css">
+<style>html[data-theme=dark] {{ background: #14181e; color: #eee }} body {{ margin: 12px }}</style>
+<script defer src="{name}_explorer.js"></script></head>
+<body><main><h1>Page</h1><div class="bw-explorer" data-explorer="{name}"></div></main></body></html>"""
 
 MOUNT = '.bw-explorer[data-explorer="bijection"]'
 # Everything that the explorer shows: words, numbers and shapes.
@@ -44,6 +56,30 @@ PLAY = """(root, {size, replacement, asks}) => {
   }
   return [...root.querySelectorAll('[data-chip^=key]')].length;
 }"""
+
+
+@contextlib.contextmanager
+def explorer_opener(name: str, browser, folder: Path) -> Iterator[Callable]:
+    """A function that opens the explorer from a folder; any error on the page fails the test."""
+    contexts, errors = [], []
+    for file in ("explorer.css", f"{name}_explorer.js", f"{name}_explorer.css"):
+        shutil.copy(STATIC / file, folder)
+
+    def opened(theme="light", width=1280, **settings):
+        (folder / "page.html").write_text(PAGE.format(theme=theme, name=name), "utf-8")
+        context = browser.new_context(viewport={"width": width, "height": 900}, **settings)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(30_000)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda message: errors.append(message.text))
+        page.goto((folder / "page.html").as_uri())
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert errors == []
 
 
 def pages_with_explorer(folder) -> list[str]:

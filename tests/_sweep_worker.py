@@ -58,7 +58,6 @@ def dask_setup(worker) -> None:
     engine.train = functools.partial(engine.train, save_every=0.1)
 
 
-plans.PLANS["tiny"] = tiny
-
 if __name__ == "__main__":
+    plans.PLANS["tiny"] = tiny
     command_line.main()

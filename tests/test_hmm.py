@@ -476,11 +476,11 @@ def test_a_seed_names_the_same_episodes_on_every_device(generator, header):
     assert not torch.equal(first.inputs, tunnel.sample(33, rng(6)).inputs)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_a_generator_on_the_gpu_draws_there():
+@pytest.mark.parametrize("device", ["cpu", *(["cuda"] if torch.cuda.is_available() else [])])
+def test_a_generator_draws_on_its_own_device(device):
     tunnel = bw.tunnels.HMM(sticky=2.0, generator="raw")
-    episodes = tunnel.sample(5000, torch.Generator("cuda").manual_seed(0))
-    assert episodes.inputs.device.type == episodes.posterior.device.type == "cuda"
+    episodes = tunnel.sample(5000, torch.Generator(device).manual_seed(0))
+    assert episodes.inputs.device.type == episodes.posterior.device.type == device
     assert torch.equal(tunnel.posterior(episodes.inputs), episodes.posterior)
     moved = episodes.to("cpu")
     assert torch.allclose(tunnel.posterior(moved.inputs), moved.posterior, rtol=1e-13)

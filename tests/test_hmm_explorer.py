@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import re
-import shutil
 import warnings
 
 import numpy as np
 import pytest
 import torch
-from _support import ROOT
 from _support_browser import chromium
+from _support_explorer import STATIC, explorer_opener
 
 import bayeswind_lib as bw
 from bayeswind_lib.references import hmm as references
 from bayeswind_lib.tunnels.hmm import forward_filter, on_grid
 from bayeswind_lib.widgets import hmm as widget
 
-STATIC = ROOT / "book" / "_static"
-PAGE = """<!DOCTYPE html><html lang="en" data-theme="{theme}"><head><meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1"><title>Explorer</title>
-<link rel="stylesheet" href="hmm_explorer.css">
-<style>html[data-theme=dark] {{ background: #14181e; color: #eee }} body {{ margin: 12px }}</style>
-<script defer src="hmm_explorer.js"></script></head>
-<body><main><h1>Page</h1><div class="bw-explorer" data-explorer="hmm"></div></main></body></html>"""
 pytestmark = pytest.mark.xdist_group("browser")
 FAST, SLOW = widget.CHAINS
 
@@ -141,26 +133,8 @@ def browser():
 
 @pytest.fixture
 def open_page(browser, tmp_path):
-    """A function that opens the explorer from a folder; any error on the page fails the test."""
-    contexts, errors = [], []
-    for name in ("hmm_explorer.js", "hmm_explorer.css"):
-        shutil.copy(STATIC / name, tmp_path)
-
-    def opened(theme="light", width=1280, **settings):
-        (tmp_path / "page.html").write_text(PAGE.format(theme=theme), "utf-8")
-        context = browser.new_context(viewport={"width": width, "height": 900}, **settings)
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(20_000)
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("console", lambda message: errors.append(message.text))
-        page.goto((tmp_path / "page.html").as_uri())
-        return page
-
-    yield opened
-    for context in contexts:
-        context.close()
-    assert errors == []
+    with explorer_opener("hmm", browser, tmp_path) as opened:
+        yield opened
 
 
 COMPUTE = """([seed, chain, seen, window]) => {

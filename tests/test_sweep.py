@@ -134,6 +134,7 @@ def dask(tmp_path_factory):
 @pytest.fixture
 def call(monkeypatch, capsys):
     """The command line with the tiny plan, here: (exit code, stdout, stderr)."""
+    monkeypatch.setitem(plans.PLANS, "tiny", _sweep_worker.tiny)
 
     def run(*words) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["bayeswind_lib", "sweep", *map(str, words)])

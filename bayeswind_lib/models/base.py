@@ -100,12 +100,12 @@ class SequenceModel(nn.Module):
             self.head = nn.Linear(config.width, config.n_outputs)
 
     def initialise(self, rng: torch.Generator) -> SequenceModel:
-        """Draw all weights from `rng`."""
-        raise NotImplementedError
+        """Draw all weights from `rng`; every architecture has its own way."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how its weights are drawn")
 
     def trunk(self, x: torch.Tensor, rng: torch.Generator | None = None) -> torch.Tensor:
         """What the architecture does: (B, T, D) -> (B, T, D), normed, causal."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not say what its trunk does")
 
     def embed(self, inputs: torch.Tensor) -> torch.Tensor:
         """Inputs to channels: int64 (B, T) or float (B, T, F) -> (B, T, D)."""

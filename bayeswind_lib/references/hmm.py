@@ -65,7 +65,8 @@ class _Belief(Reference):
         return transport(belief, transition) @ emission
 
     def belief(self, transition, emission, observations) -> torch.Tensor:
-        raise NotImplementedError
+        """What a subclass believes: float64 (B, K, S)."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what it believes")
 
     def filtered(self, transition, emission, observations) -> torch.Tensor:
         """The exact belief, for those that spoil it afterwards."""

@@ -218,6 +218,8 @@ def add_explorers(app, pagename, templatename, context, doctree):
         return
     raw = "".join(node.astext() for node in doctree.findall(nodes.raw))
     static = Path(app.srcdir) / "book/_static"
+    if "data-explorer=" in raw:
+        app.add_css_file("explorer.css")  # what all of them share, before their own
     for script in sorted(static.glob("*_explorer*.js")):
         if f'data-explorer="{script.name.split("_explorer")[0]}"' in raw:
             app.add_js_file(script.name, loading_method="defer")
