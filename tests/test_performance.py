@@ -11,7 +11,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from _support import run_python
+from _support import ROOT, run_python
 
 import bayeswind_lib as bw
 from bayeswind_lib.training import loop, performance, recipe
@@ -128,3 +128,19 @@ def test_the_command_prints_json(monkeypatch, capsys):
     cli.bench(rounds=3)
     assert json.loads(capsys.readouterr().out) == {"rounds": 3}
     assert "--rounds" in run_python("-m", "bayeswind_lib", "bench", "--help").output
+
+
+def test_the_page_s_record_is_whole_and_of_an_idle_clean_tree():
+    """Every measure of the command is in the stored record, and its aims were held when it was made."""
+    record = bw.ledger.record("performance")
+    assert set(record["samplers"]) == {"bijection", "hmm", "regression", "recall"}
+    assert {(t, a) for t in record["steps"] for a in record["steps"][t]} == {
+        (t, a) for t in record["samplers"] for a in ("transformer", "mamba", "lstm", "mlp")
+    }
+    assert set(record["growth"]) == set(performance.GROWTH)
+    assert {k: v["floor"] for k, v in record["floors"].items()} == performance.FLOORS
+    assert all(row["held"] == (row["measured"] >= row["floor"]) for row in record["floors"].values())
+    assert all(row["held"] for row in record["floors"].values())
+    assert not record["commit"].endswith("-dirty") and record["threads"] == 1
+    text = (ROOT / "book" / "performance.md").read_text()
+    assert all(f'"{name}"' in text or f'record["{name}"]' in text for name in record["floors"])
