@@ -5,7 +5,7 @@ means something only between such rungs: what knows nothing, what knows the posi
 half of the mechanism.
 """
 
-from bayeswind_lib.references import hmm, recall, regression
+from bayeswind_lib.references import hmm, recall, regression, switching
 from bayeswind_lib.references.base import Reference, Uniform
 from bayeswind_lib.references.bijection import (
     Binder,
@@ -52,6 +52,7 @@ __all__ = [
     "regression",
     "shown_before",
     "situations",
+    "switching",
     "task_constants",
     "uniform_over",
 ]

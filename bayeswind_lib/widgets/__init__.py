@@ -5,6 +5,7 @@ Needs ipywidgets, which is imported with this package and not before.
 
 from bayeswind_lib.widgets.bijection import BijectionExplorer, bijection_explorer
 from bayeswind_lib.widgets.filtering import HMMAnswers, hmm_answers
+from bayeswind_lib.widgets.hazard import HazardExplorer, hazard_explorer
 from bayeswind_lib.widgets.hmm import HMMExplorer, hmm_explorer
 from bayeswind_lib.widgets.ladder import LadderExplorer, ladder_explorer
 from bayeswind_lib.widgets.regression import RegressionExplorer, regression_explorer
@@ -13,9 +14,11 @@ __all__ = [
     "BijectionExplorer",
     "HMMAnswers",
     "HMMExplorer",
+    "HazardExplorer",
     "LadderExplorer",
     "RegressionExplorer",
     "bijection_explorer",
+    "hazard_explorer",
     "hmm_answers",
     "hmm_explorer",
     "ladder_explorer",

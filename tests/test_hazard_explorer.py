@@ -1,0 +1,265 @@
+"""The filter of a chain with two states in log odds; the hazard explorer, and its twin on the page."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from _support_browser import chromium
+from _support_explorer import STATIC, explorer_opener
+
+import bayeswind_lib as bw
+from bayeswind_lib.references import switching
+from bayeswind_lib.tunnels.hmm import forward_filter
+from bayeswind_lib.widgets.hazard import KEEPS, STEPS
+
+FILES = ("hazard_explorer.js", "hazard_explorer.css")
+pytestmark = pytest.mark.xdist_group("browser")
+
+
+# ---- the mathematics ----------------------------------------------------------------------------
+
+
+def matrices(hazard: float, reliability: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same chain as the HMM tunnel holds it."""
+    rows = [[1 - hazard, hazard], [hazard, 1 - hazard]], [[reliability, 1 - reliability], [1 - reliability, reliability]]
+    return tuple(torch.tensor([row], dtype=torch.float64) for row in rows)
+
+
+@pytest.mark.parametrize("hazard, reliability", [(0.01, 0.6), (0.1, 0.9), (0.3, 0.75), (0.5, 0.55)])
+def test_log_odds_are_those_of_the_forward_algorithm(hazard, reliability):
+    symbols = np.random.default_rng(0).integers(0, 2, 60)
+    exact = forward_filter(*matrices(hazard, reliability), torch.tensor(symbols)[None])[0].numpy()
+    ours = switching.filtered(switching.evidence(symbols, reliability), hazard)
+    np.testing.assert_allclose(ours, np.log(exact[:, 1] / exact[:, 0]), rtol=0, atol=1e-9)
+
+
+def test_carrying_bends_and_saturates():
+    odds = np.linspace(-30, 30, 301)
+    for hazard in (0.01, 0.2, 0.45):
+        carried = switching.carry(odds, hazard)
+        np.testing.assert_allclose(carried, 2 * np.arctanh((1 - 2 * hazard) * np.tanh(odds / 2)), atol=1e-9)
+        assert np.abs(carried).max() <= math.log((1 - hazard) / hazard)
+        assert switching.carry(1e5, hazard) == pytest.approx(math.log((1 - hazard) / hazard))
+        assert switching.carry(1e-6, hazard) == pytest.approx(1e-6 * (1 - 2 * hazard), rel=1e-6)
+    np.testing.assert_allclose(switching.carry(odds, 0), odds)
+    np.testing.assert_allclose(switching.carry(odds, 0.5), 0, atol=1e-12)
+
+
+def by_enumeration(hazard: float, reliability: float, keep: float, n_steps: int) -> float:
+    """The mean divergence from every sequence, its probability summed over all state paths."""
+    T, E = (m[0].numpy() for m in matrices(hazard, reliability))
+    total = 0.0
+    for symbols in itertools.product((0, 1), repeat=n_steps):
+        joint = np.array([0.5, 0.5])
+        held = 0.0
+        for t, symbol in enumerate(symbols):
+            joint = (joint @ T if t else joint) * E[:, symbol]
+            held = keep * held + switching.evidence(symbol, reliability)
+            p, q = joint / joint.sum(), 1 / (1 + np.exp([held, -held]))
+            prefix_counted = 2 ** (n_steps - 1 - t)  # so often does this prefix come again
+            total += joint.sum() * (p * np.log2(p / q)).sum() / prefix_counted
+    return total / n_steps
+
+
+@pytest.mark.parametrize("hazard, reliability", [(0.05, 0.7), (0.2, 0.9), (0.4, 0.6)])
+def test_the_mean_divergence_is_that_of_all_sequences(hazard, reliability):
+    keeps = [0.0, 0.3, 0.8, 1.0]
+    ours = switching.expected_kl(hazard, reliability, keeps, n_steps=6)
+    wanted = [by_enumeration(hazard, reliability, keep, 6) for keep in keeps]
+    np.testing.assert_allclose(ours, wanted, rtol=0, atol=1e-12)
+
+
+def test_the_mean_divergence_is_that_of_sampled_sequences():
+    rng, found = np.random.default_rng(1), []
+    for _ in range(3000):
+        _, symbols = switching.sample(0.1, 0.8, 12, rng)
+        given = switching.evidence(symbols, 0.8)
+        found.append(switching.divergence(switching.filtered(given, 0.1), switching.leaky(given, 0.9)).mean())
+    error = np.std(found) / math.sqrt(len(found))
+    assert abs(np.mean(found) - switching.expected_kl(0.1, 0.8, [0.9])[0]) < 4 * error
+
+
+def test_samples_have_the_hazard_and_the_reliability():
+    states, symbols = switching.sample(0.2, 0.7, 40_000, np.random.default_rng(2))
+    assert np.mean(states[1:] != states[:-1]) == pytest.approx(0.2, abs=0.01)
+    assert np.mean(states == symbols) == pytest.approx(0.7, abs=0.01)
+
+
+def test_an_integrator_that_needs_no_leak_is_exact():
+    assert switching.expected_kl(0.0, 0.8, [1.0]) == pytest.approx([0], abs=1e-12)
+    assert switching.expected_kl(0.5, 0.8, [0.0]) == pytest.approx([0], abs=1e-12)
+    assert (switching.expected_kl(0.2, 0.8, KEEPS) > 1e-4).all()
+
+
+def test_the_best_leak_follows_the_hazard():
+    """For weak evidence the slope at even odds, 1 - 2h; for strong evidence less is kept."""
+    for hazard in (0.05, 0.1, 0.2, 0.3, 0.4):
+        best = {r: KEEPS[switching.expected_kl(hazard, r, KEEPS).argmin()] for r in (0.55, 0.7, 0.9)}
+        assert best[0.55] == pytest.approx(1 - 2 * hazard, abs=0.021)
+        assert best[0.9] < best[0.7] < best[0.55] + 0.021
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda: switching.evidence([1], 1.0), "reliability is 1.0: choose 0.5 or more"),
+    (lambda: switching.evidence([1], 0.3), "reliability is 0.3: choose 0.5 or more"),
+    (lambda: switching.carry(0.0, 0.7), "hazard is 0.7: choose 0"),
+])
+def test_impossible_chains_are_refused(call, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        call()
+
+
+# ---- in a notebook ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def explorer():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield bw.widgets.hazard_explorer()
+
+
+def test_each_control_changes_what_is_seen(explorer):
+    for control, value in (("keep", 0.5), ("hazard", 0.3), ("reliability", 0.9), ("seed", 4)):
+        before = explorer.children[-1].value, explorer.odds.alt
+        getattr(explorer, control).value = value
+        assert explorer.children[-1].value != before[0] and explorer.odds.alt != before[1]
+
+
+def test_it_shows_what_the_library_computes(explorer):
+    explorer.hazard.value, explorer.reliability.value, explorer.keep.value = 0.2, 0.8, 0.5
+    given = switching.evidence(explorer.symbols, 0.8)
+    np.testing.assert_allclose(explorer.odds.data["exact filter"], switching.filtered(given, 0.2))
+    np.testing.assert_allclose(explorer.odds.data["leaky integrator"], switching.leaky(given, 0.5))
+    wanted = switching.expected_kl(0.2, 0.8, KEEPS)
+    np.testing.assert_allclose(explorer.leaks.data["expected KL"], wanted)
+    assert f"keeps 0.50 is {wanted[25]:.4f} bits" in explorer.words
+    assert f"keeps {KEEPS[wanted.argmin()]:.2f} and is {wanted.min():.4f} bits away" in explorer.words
+
+
+def test_impossible_settings_cannot_be_reached(explorer):
+    explorer.hazard.value, explorer.reliability.value, explorer.seed.value = 0.9, 2.0, -3
+    assert (explorer.hazard.value, explorer.reliability.value, explorer.seed.value) == (0.5, 0.95, 0)
+
+
+# ---- on the page --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture
+def open_page(browser, tmp_path):
+    with explorer_opener("hazard", browser, tmp_path) as opened:
+        yield opened
+
+
+def test_the_twin_computes_what_the_library_computes(open_page):
+    page, rng = open_page(), np.random.default_rng(3)
+    for _ in range(20):
+        hazard, reliability, keep = rng.uniform(0.01, 0.5), rng.uniform(0.51, 0.99), rng.uniform()
+        _, symbols = switching.sample(hazard, reliability, 30, rng)
+        given = switching.evidence(symbols, reliability)
+        theirs = page.evaluate(
+            """([h, r, k, s]) => { const e = bwHazard.evidence(s, r);
+               return [e, bwHazard.filtered(e, h), bwHazard.leaky(e, k)]; }""",
+            [hazard, reliability, keep, symbols.tolist()],
+        )
+        ours = given, switching.filtered(given, hazard), switching.leaky(given, keep)
+        np.testing.assert_allclose(theirs, ours, rtol=0, atol=1e-9)
+        keeps = [0.0, keep, 1.0]
+        theirs = page.evaluate("([h, r, k]) => bwHazard.expectedKl(h, r, k)", [hazard, reliability, keeps])
+        np.testing.assert_allclose(theirs, switching.expected_kl(hazard, reliability, keeps), rtol=0, atol=1e-10)
+
+
+def test_controls_move_the_page_as_the_library_says(open_page):
+    page = open_page()
+    root, status = page.locator(".bw-explorer"), page.locator("[role=status]")
+    for hazard, reliability, keep in ((0.05, 0.7, 0.9), (0.3, 0.9, 0.0), (0.5, 0.55, 1.0), (0.01, 0.95, 0.98)):
+        for label, value in (("Hazard", hazard), ("Reliability", reliability), ("Kept each step", keep)):
+            page.get_by_label(label, exact=True).fill(str(value))
+        wanted = switching.expected_kl(hazard, reliability, KEEPS)
+        here = wanted[round(50 * keep)]
+        assert float(root.get_attribute("data-here")) == pytest.approx(here, abs=1e-10)
+        assert float(root.get_attribute("data-least")) == pytest.approx(wanted.min(), abs=1e-10)
+        assert f"keeps {keep:.2f} is {here:.4f} bits" in status.text_content()
+        page.get_by_role("button", name="Best leak").click()
+        assert float(page.get_by_label("Kept each step", exact=True).input_value()) == pytest.approx(KEEPS[wanted.argmin()])
+        assert float(root.get_attribute("data-here")) == pytest.approx(wanted.min(), abs=1e-10)
+
+
+def test_the_sequence_drawn_is_of_the_chain(open_page):
+    page = open_page()
+    drawn = page.evaluate("[...Array(300).keys()].map(seed => bwHazard.sequence(0.2, 0.7, seed))")
+    states = np.array([one["states"] for one in drawn])
+    symbols = np.array([one["symbols"] for one in drawn])
+    assert states.shape == (300, STEPS)
+    assert np.mean(states[:, 1:] != states[:, :-1]) == pytest.approx(0.2, abs=0.02)
+    assert np.mean(states == symbols) == pytest.approx(0.7, abs=0.02)
+    assert np.mean(states[:, 0]) == pytest.approx(0.5, abs=0.1)
+
+
+def test_a_new_sequence_differs_and_keeps_the_mean(open_page):
+    page = open_page()
+    before = page.locator("svg").first.get_attribute("aria-label")
+    mean = page.locator(".bw-explorer").get_attribute("data-here")
+    page.get_by_role("button", name="New sequence").click()
+    assert page.locator("svg").first.get_attribute("aria-label") != before
+    assert page.locator(".bw-explorer").get_attribute("data-here") == mean
+
+
+@pytest.mark.parametrize(
+    "theme, width", [("light", 1280), ("dark", 1280), ("light", 360), ("dark", 360)]
+)
+def test_the_twin_is_accessible_and_fits(open_page, theme, width):
+    from axe_playwright_python.base import AXE_SCRIPT
+
+    page = open_page(theme, width)
+    page.get_by_label("Hazard", exact=True).fill("0.02")
+    page.get_by_label("Reliability", exact=True).fill("0.95")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.evaluate(AXE_SCRIPT)
+    rules = page.evaluate(
+        "axe.run(document, {preload: false}).then(r => r.violations.map(v => v.id + ' ' + v.nodes[0].html))"
+    )
+    assert rules == []
+    labels = page.eval_on_selector_all(
+        "svg[role=img]", "all => all.map(s => s.getAttribute('aria-label'))"
+    )
+    assert len(labels) == 2 and all(re.search(r"\d", label) for label in labels)
+
+
+def test_the_keyboard_reaches_every_control(open_page):
+    page = open_page()
+    page.get_by_label("Hazard", exact=True).focus()
+    for label in ("Hazard", "Reliability", "Kept each step"):
+        assert page.evaluate("document.activeElement.labels[0].textContent") == label
+        before = page.locator("[role=status]").text_content()
+        page.keyboard.press("ArrowRight")
+        assert page.locator("[role=status]").text_content() != before
+        assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+        page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.dataset.action") == "new"
+
+
+def test_without_javascript_a_sentence_stands_there(open_page):
+    page = open_page(java_script_enabled=False)
+    assert page.locator(".bw-explorer").bounding_box()["height"] > 40
+    assert "It needs JavaScript" in (STATIC / "hazard_explorer.css").read_text("utf-8")
+
+
+def test_the_twin_asks_for_nothing_outside_itself():
+    for name in FILES:
+        text = (STATIC / name).read_text("utf-8").replace("http://www.w3.org/2000/svg", "")
+        assert not re.search(
+            r"https?:|//\w|\bimport\b|\bfetch\b|url\(", re.sub(r"//[^\n]*", "", text)
+        ), name
