@@ -1,0 +1,173 @@
+"""Stored answers to the exercises of chapter 8: other correct ones, stubs, and the usual mistakes.
+
+The mistakes come with words of the hint that each must earn.
+"""
+
+import math
+
+import torch
+
+# --- my_price(n_pairs, n_values, bits) ----------------------------------------------------------
+
+
+def price_by_sum(n_pairs, n_values, bits):
+    needed = sum(math.log2(n_values - i) for i in range(n_pairs))
+    return 0.0 if bits > needed else needed / n_pairs - bits / n_pairs
+
+
+def _needed(N, V):
+    return math.log2(math.perm(V, N))
+
+
+PRICE_WRONG = [
+    (lambda N, V, b: (_needed(N, V) - b) / N, "no divergence is negative"),
+    (lambda N, V, b: max((math.log(math.perm(V, N)) - b * math.log(2)) / N, 0), "in nats"),
+    (lambda N, V, b: max(_needed(N, V) - b, 0), "shared by"),
+    (lambda N, V, b: max(math.log2(V) - b / N, 0), "no value is given twice"),
+    (lambda N, V, b: max((math.log2(math.comb(V, N)) - b) / N, 0), "exchange their values"),
+    (lambda N, V, b: max(_needed(N, V) / N - b, 0), "the bits, too"),
+]
+
+# --- my_carry(log_odds, hazard) -----------------------------------------------------------------
+
+
+def carry_by_softplus(log_odds, hazard):
+    stays, moves = math.log(1 - hazard), math.log(hazard)
+    zero = torch.zeros_like(log_odds)
+    return torch.logaddexp(log_odds + stays, zero + moves) - torch.logaddexp(log_odds + moves, zero + stays)
+
+
+def _carry(odds, h):
+    return 2 * torch.atanh((1 - 2 * h) * torch.tanh(odds / 2))
+
+
+CARRY_WRONG = [
+    (lambda o, h: (1 - 2 * h) * o, "the leaky integrator"),
+    (lambda o, h: (1 - h) * o, "it is probabilities that are mixed"),
+    (lambda o, h: -_carry(o, h), "staying has probability"),
+    (lambda o, h: _carry(o, h) / math.log(2), "these are bits"),
+    (lambda o, h: _carry(o, h).sigmoid(), "turn it into log odds again"),
+    (lambda o, h: torch.log(((1 - h) * o.exp() + h) / (h * o.exp() + 1 - h)), "overflows"),
+    (lambda o, h: _carry(o, h)[:3], "expected (40,)"),
+]
+
+# --- my_step(x, h, c, W, U, b) ------------------------------------------------------------------
+
+
+def step_by_rows(x, h, c, W, U, b):
+    """One gate at a time."""
+    D = h.shape[1]
+    block = [x @ W[k * D : (k + 1) * D].T + h @ U[k * D : (k + 1) * D].T + b[k * D : (k + 1) * D] for k in range(4)]
+    cell = c / (1 + torch.exp(-block[1])) + block[2].tanh() / (1 + torch.exp(-block[0]))
+    return torch.tanh(cell) / (1 + torch.exp(-block[3])), cell
+
+
+def _gates(x, h, c, W, U, b):
+    return (x @ W.T + h @ U.T + b).chunk(4, dim=-1)
+
+
+def _step(cell_of, hidden_of=lambda o, new, old: o.sigmoid() * new.tanh(), bias=1):
+    def step(x, h, c, W, U, b):
+        i, f, g, o = _gates(x, h, c, W, U, bias * b)
+        new = cell_of(i, f, g, o, c)
+        return hidden_of(o, new, c), new
+
+    return step
+
+
+def _right(i, f, g, o, c):
+    return f.sigmoid() * c + i.sigmoid() * g.tanh()
+
+
+STEP_WRONG = [
+    (_step(_right, lambda o, new, old: o.sigmoid() * new), "the output gate times its *tanh*"),
+    (_step(_right, lambda o, new, old: o.sigmoid() * old.tanh()), "you took the old one"),
+    (_step(lambda i, f, g, o, c: f.sigmoid() * c + i.sigmoid() * g), "not as it is"),
+    (_step(lambda i, f, g, o, c: i.sigmoid() * c + f.sigmoid() * g.tanh()), "input and forget gate are exchanged"),
+    (_step(lambda i, f, g, o, c: f.sigmoid() * c + i.sigmoid() * o.tanh()), "the third block"),
+    (_step(lambda i, f, g, o, c: f.sigmoid() * c + (1 - f.sigmoid()) * g.tanh()), "two gates"),
+    (_step(_right, bias=0), "the bias is missing"),
+    (lambda x, h, c, W, U, b: step_by_rows(x, h, c, W, U, b)[0], "return two things"),
+]
+
+# --- my_join(first, second) ---------------------------------------------------------------------
+
+
+def join_by_trying(first, second):
+    """Reads both parts off two starts."""
+    run = [second[0] * (first[0] * h + first[1]) + second[1] for h in (0.0, 1.0)]
+    return run[1] - run[0], run[0]
+
+
+JOIN_WRONG = [
+    (lambda p, q: (p[0] + q[0], q[0] * p[1] + q[1]), "add the decays"),
+    (lambda p, q: (p[0] * q[0], p[1] + q[1]), "arrives as it was"),
+    (lambda p, q: (p[0] * q[0], p[0] * q[1] + p[1]), "turned round"),
+    (lambda p, q: (p[0] * q[0], q[1]), "both intakes"),
+    (lambda p, q: (q[0], q[0] * p[1] + q[1]), "one step only"),
+    (lambda p, q: q[0] * p[1] + q[1], "a step is a pair"),
+]
+
+# --- my_probe(states, beliefs, new_states, new_beliefs) ----------------------------------------
+
+
+def _r2(said, truth):
+    return float(1 - (truth - said).square().sum() / (truth - truth.mean(0)).square().sum())
+
+
+def _fit(states, beliefs, ones=True):
+    design = torch.cat([states, torch.full_like(states[:, :1], float(ones))], 1)
+    weight = torch.linalg.lstsq(design, beliefs, driver="gelsd").solution
+    return lambda new: torch.cat([new, torch.full_like(new[:, :1], float(ones))], 1) @ weight
+
+
+def probe_by_ridge(states, beliefs, new_states, new_beliefs):
+    """Centred, with a very small ridge."""
+    centre, mean = states.mean(0), beliefs.mean(0)
+    x = states - centre
+    weight = torch.linalg.solve(x.T @ x + 1e-6 * torch.eye(x.shape[1], dtype=x.dtype), x.T @ (beliefs - mean))
+    return _r2((new_states - centre) @ weight + mean, new_beliefs)
+
+
+def _columns(s, b, t, u):
+    residual = (u - _fit(s, b)(t)).square().sum(0)
+    return float((1 - residual / (u - u.mean(0)).square().sum(0)).mean())
+
+
+PROBE_WRONG = [
+    (lambda s, b, t, u: _r2(_fit(s, b)(s), b), "rows that were *fitted*"),
+    (lambda s, b, t, u: _r2(_fit(s, b, ones=False)(t), u), "no constant term"),
+    (lambda s, b, t, u: float(1 - (u - _fit(s, b)(t)).square().sum() / u.square().sum()), "predicting zero"),
+    (lambda s, b, t, u: _r2(_fit(t, u)(t), u), "fit the probe on the new rows"),
+    (_columns, "over all columns first"),
+    (lambda s, b, t, u: float((u - _fit(s, b)(t)).square().mean()), "not a share"),
+]
+
+
+ANSWERS = {
+    "check_price": {
+        "alternative": price_by_sum,
+        "shape_stub": lambda n_pairs, n_values, bits: 0.0,
+        "wrong": PRICE_WRONG,
+    },
+    "check_carry": {
+        "alternative": carry_by_softplus,
+        "shape_stub": lambda log_odds, hazard: torch.zeros_like(log_odds),
+        "wrong": CARRY_WRONG,
+    },
+    "check_step": {
+        "alternative": step_by_rows,
+        "shape_stub": lambda x, h, c, W, U, b: (torch.zeros_like(h), torch.zeros_like(c)),
+        "wrong": STEP_WRONG,
+    },
+    "check_join": {
+        "alternative": join_by_trying,
+        "shape_stub": lambda first, second: (torch.zeros_like(first[0]), torch.zeros_like(first[1])),
+        "wrong": JOIN_WRONG,
+    },
+    "check_probe": {
+        "alternative": probe_by_ridge,
+        "shape_stub": lambda states, beliefs, new_states, new_beliefs: 0.0,
+        "wrong": PROBE_WRONG,
+    },
+}
