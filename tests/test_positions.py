@@ -13,7 +13,7 @@ import torch
 
 import bayeswind_lib as bw
 from bayeswind_lib import models
-from bayeswind_lib.models.transformer import POSITIONS, TABLES, rotate, sinusoids
+from bayeswind_lib.models.positions import POSITIONS, TABLES, rotate, sinusoids
 
 T, F = 9, 5
 SIZES = {"n_layers": 2, "n_heads": 2, "width": 16, "hidden": 24}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 import math
 import re
@@ -30,9 +31,9 @@ def config_for(tunnel, **sizes) -> dict:
     return given | sizes
 
 
-def lively(seed: int = 0, tunnel=TUNNEL) -> models.Transformer:
+def lively(seed: int = 0, tunnel=TUNNEL, **changes) -> models.Transformer:
     """A network whose weights are large enough that attention is far from uniform."""
-    model = bw.models.build("transformer", config_for(tunnel, **SIZES), rng(seed))
+    model = bw.models.build("transformer", config_for(tunnel, **SIZES | changes), rng(seed))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             noise = torch.randn(parameter.shape, generator=rng(seed + len(name)))
@@ -117,6 +118,33 @@ def test_a_second_implementation_agrees(seed):
     assert (model(inputs()) - logits).abs().max() < 1e-5 * max(1, logits.abs().max())
     for own, other in zip(model.attention_patterns(inputs()), patterns, strict=True):
         assert torch.allclose(own, other, atol=1e-5)
+
+
+@torch.no_grad()
+def test_a_convolution_adds_weighted_neighbours_before_the_first_layer():
+    """By hand: token t gets sum over i of w[:, c - 1 - i] * x[t - i], plus a bias; then all as before."""
+    model = lively(convolution=3)
+    weight, bias = model.convolution.weight[:, 0], model.convolution.bias  # (D, 3), (D,)
+    x = model.embed(inputs())
+    by_hand = x + bias
+    for i in range(3):
+        by_hand[:, i:] += weight[:, 2 - i] * x[:, : x.shape[1] - i]
+    model.config = dataclasses.replace(model.config, convolution=0)
+    expected = model.read_out(model.trunk(by_hand)[:, model.scored_positions(x.shape[1])])
+    assert torch.allclose(lively(convolution=3)(inputs()), expected, atol=1e-5)
+
+
+def test_a_convolution_is_counted_and_causal():
+    config = models.TransformerConfig(**config_for(TUNNEL, **SIZES), convolution=4)
+    model = models.Transformer(config).initialise(torch.Generator().manual_seed(0))
+    assert bw.models.count_parameters(model) == config.n_parameters
+    assert 0.2 < model.convolution.weight.std() < 0.4  # uniform within 1 / sqrt(4)
+    changed = inputs().clone()
+    changed[:, -1] = (changed[:, -1] + 1) % 6
+    before, after = model(inputs()), model(changed)
+    assert torch.equal(before[:, :-1], after[:, :-1]) and not torch.equal(before[:, -1], after[:, -1])
+    with pytest.raises(ValueError, match="convolution is -1: give a number of tokens, or 0"):
+        models.TransformerConfig(**config_for(TUNNEL, **SIZES), convolution=-1)
 
 
 @torch.no_grad()

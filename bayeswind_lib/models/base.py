@@ -163,3 +163,15 @@ def draw_linear(parameter: nn.Parameter, rng: torch.Generator, fan_in: int) -> N
     """PyTorch's own default for a linear map, from `rng`: uniform within 1 / sqrt(fan_in)."""
     bound = 1 / math.sqrt(fan_in)
     nn.init.uniform_(parameter, -bound, bound, generator=rng)
+
+
+def convolve(x: torch.Tensor, conv: nn.Conv1d) -> torch.Tensor:
+    """Every channel with its own few weights, over a token and those before: (B, T, E), same.
+
+    Done as an image of T x 1 pixels: PyTorch's 2d convolution is four times as fast as its
+    1d one when the channels of a pixel lie side by side in memory, as they do here.
+    """
+    x = F.pad(x, (0, 0, conv.kernel_size[0] - 1, 0))  # zeros before the first token
+    x = x.unsqueeze(2).permute(0, 3, 1, 2)  # (B, E, conv - 1 + T, 1)
+    x = F.conv2d(x, conv.weight.unsqueeze(-1), conv.bias, groups=conv.groups)  # (B, E, T, 1)
+    return x.squeeze(3).transpose(1, 2)

@@ -13,10 +13,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from bayeswind_lib.models.base import Config, RMSNorm, SequenceModel
+from bayeswind_lib.models.base import Config, RMSNorm, SequenceModel, convolve, draw_linear
+from bayeswind_lib.models.positions import POSITIONS, TABLES, rotate, sinusoids
 
-POSITIONS = ("learned", "sinusoidal", "rotary", "none", "random_offset", "random_subset")
-TABLES = ("learned", "random_offset", "random_subset")  # those with a trained vector a position
 CHOICES = {
     "positions": POSITIONS, "attention": ("softmax", "uniform"), "init": ("small", "fan_in"),
 }
@@ -41,6 +40,9 @@ class TransformerConfig(Config):
         attention: "softmax", or "uniform": every position averages all it may see, with equal
             weights that nothing can train. What is left is a causal mean.
         without_attention: numbers of the layers that have no attention at all.
+        convolution: before the first layer, add to every token a causal convolution over so many
+            tokens, itself included, a weight a channel and place (as Mamba has; Arora et al.,
+            2023, add one to attention). 0: none, as published.
         init: size of the first weights. "small": standard deviation 0.02 everywhere, made for
             wide networks. "fan_in": 1 / sqrt(inputs) for maps and 0.2 for embeddings. In a
             narrow network the small one starts with all but uniform attention, and learning to
@@ -54,6 +56,7 @@ class TransformerConfig(Config):
     positions: str = "learned"
     attention: str = "softmax"
     without_attention: tuple[int, ...] = ()
+    convolution: int = 0
     init: str = "small"
 
     def __post_init__(self):
@@ -74,6 +77,8 @@ class TransformerConfig(Config):
                 f"a head has {self.width // self.n_heads} channels: rotary positions turn "
                 "pairs of channels, so their number must be even"
             )
+        if self.convolution < 0:
+            raise ValueError(f"convolution is {self.convolution}: give a number of tokens, or 0")
         if any(not 0 <= layer < self.n_layers for layer in self.without_attention):
             raise ValueError(
                 f"without_attention names layers {self.without_attention}: "
@@ -86,7 +91,8 @@ class TransformerConfig(Config):
 
         With M = 4 D this is V D + T D + L (12 D^2 + 7 D) + D: tied head, no bias in the
         attention, a bias in the feed-forward layer, one gain per norm. Features in place of
-        tokens cost (F + 1) D, an untied head (D + 1) Y; T D is due for trained positions only.
+        tokens cost (F + 1) D, an untied head (D + 1) Y; T D is due for trained positions only;
+        a convolution over c tokens has (c + 1) D.
         """
         D, M, off = self.width, self.hidden, len(self.without_attention)
         maps = 4 if self.attention == "softmax" else 2  # queries and keys are not needed
@@ -95,23 +101,8 @@ class TransformerConfig(Config):
         count += self.n_tokens * D if self.n_tokens else (self.n_features + 1) * D
         count += self.n_positions * D if self.positions in TABLES else 0
         count += (D + 1) * self.n_outputs if self.first_output_token is None else 0
+        count += (self.convolution + 1) * D if self.convolution else 0
         return count
-
-
-def sinusoids(length: int, width: int, device: torch.device | None = None) -> torch.Tensor:
-    """Sines and cosines of geometric wavelengths: float32 (T, D), mean square 1 / 2."""
-    place = torch.arange(length, device=device, dtype=torch.float32)[:, None]
-    channel = torch.arange(0, width, 2, device=device, dtype=torch.float32)
-    angle = place * torch.exp(-math.log(10_000.0) * channel / width)  # (T, D / 2)
-    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :width]
-
-
-def rotate(x: torch.Tensor) -> torch.Tensor:
-    """Turn each pair of channels by an angle proportional to the place: (B, H, T, C), same shape."""
-    waves = sinusoids(x.shape[-2], x.shape[-1], x.device).to(x.dtype)  # (T, C), sin and cos in turn
-    sin, cos = waves[:, 0::2], waves[:, 1::2]  # (T, C / 2)
-    even, odd = x[..., 0::2], x[..., 1::2]  # (B, H, T, C / 2)
-    return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
 
 
 class Attention(nn.Module):
@@ -199,6 +190,9 @@ class Transformer(SequenceModel):
         super().__init__(config)
         if config.positions in TABLES:
             self.positions = nn.Embedding(config.n_positions, config.width)
+        if config.convolution:
+            D, c = config.width, config.convolution
+            self.convolution = nn.Conv1d(D, D, c, groups=D)
         off = config.without_attention
         self.blocks = nn.ModuleList(Block(config, i not in off) for i in range(config.n_layers))
         self.norm = RMSNorm(config.width)
@@ -213,6 +207,8 @@ class Transformer(SequenceModel):
         for name, parameter in self.named_parameters():
             if name.endswith("gain"):
                 nn.init.ones_(parameter)
+            elif name.startswith("convolution"):
+                draw_linear(parameter, rng, self.config.convolution)
             elif name.endswith("bias"):
                 nn.init.zeros_(parameter)
             else:
@@ -261,7 +257,9 @@ class Transformer(SequenceModel):
         return torch.arange(length) * stride
 
     def trunk(self, x: torch.Tensor, rng: torch.Generator | None = None) -> torch.Tensor:
-        """Positions, blocks and the last norm: (B, T, D) -> (B, T, D)."""
+        """Convolution, positions, blocks and the last norm: (B, T, D) -> (B, T, D)."""
+        if self.config.convolution:
+            x = x + convolve(x, self.convolution)  # (B, T, D)
         x = self.place(x, rng)  # (B, T, D)
         for block in self.blocks:
             x = block(x)  # (B, T, D)

@@ -103,9 +103,18 @@ def late_attention() -> list[Cell]:
     ]
 
 
+# Who sees its neighbours through a convolution: the transformer is given one, Mamba loses its own.
+CONVOLVED = (("transformer", "convolution"), ("mamba", "unconvolved"))
+
+
 def binding() -> list[Cell]:
-    """Bijections whose keys come back, and recall of more and more pairs."""
+    """Bijections whose keys come back, recall of more and more pairs, and what a convolution does."""
     cells = [
+        cell(tunnel, architecture, "-".join(part for part in (changed, variant) if part), seed)
+        for seed, (architecture, variant) in itertools.product(SEEDS, CONVOLVED)
+        for tunnel, changed in (("recall", ""), ("bijection", "replacement"))
+    ]
+    cells += [
         cell("bijection", architecture, "-".join(part for part in ("replacement", variant) if part), seed)
         for seed, (architecture, variant) in itertools.product(SEEDS, RIVALS)
     ]

@@ -106,13 +106,14 @@ MODEL_VARIANTS = {
         "none": {"positions": "none"},
         "offset": {"positions": "random_offset"},
         "subset": {"positions": "random_subset"},
+        "convolution": {"convolution": 4},  # as a Mamba layer has
     },
     "lstm": {"deep": {"n_layers": 6, "width": 56}},
     "mlp": {
         "sum": {"context": "sum", "n_layers": 3},
         "flattened": {"context": "flattened", "n_layers": 3, "summed": 24},
     },
-    "mamba": {},
+    "mamba": {"unconvolved": {"conv": 1}},
 }
 TUNNEL_VARIANTS = {
     "bijection": {"replacement": {"with_replacement": True}},
