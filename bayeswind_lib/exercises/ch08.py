@@ -58,7 +58,7 @@ def _slip_of_price(got, want, N, V, bits):
     if abs(got - want * math.log(2)) < 1e-9:
         return f"{asked}: you say {got:.4f}, which is the right answer in nats: count in powers of 2"
     if N > 1 and abs(got - want * N) < 1e-9:
-        return f"{asked}: {got:.4f} bits are missing in all: they are shared by {N} questions, and the price is a mean"
+        return f"{asked}: {got:.4f} bits are missing in all: divide them among the {N} questions, since the price is a mean"
     if abs(got - max(math.log2(V) - bits / N, 0)) < 1e-9:
         return f"{asked}: you count {V}^{N} tables, but no value is given twice: the second key has one value less"
     sets = math.log2(math.comb(V, N))
@@ -115,7 +115,7 @@ def _slip_of_carry(got, want, odds, hazard):
     if hazard < 0.5 and (got + want).abs().max() < 1e-9:
         return said + ". The sign is wrong: staying has probability 1 - hazard"
     if (got * math.log(2) - want).abs().max() < 1e-9:
-        return said + ". These are bits, log odds come in nats here"
+        return said + ". In bits it would be so, log odds come in nats here"
     if (got.sigmoid() - want).abs().max() < 1e-6 or (got - want.sigmoid()).abs().max() < 1e-9:
         return said + ". This is a probability: turn it into log odds again"
     return said
@@ -304,3 +304,63 @@ def _probe_on(answer, states, beliefs, new_states, new_beliefs, kind: str):
         if abs(got - value) < 1e-3 * max(1.0, abs(value)):
             return words
     return f"on {kind} data you say {got:.4f}, least squares with a constant gives {want:.4f} on the new rows"
+
+
+# --- the response to a replaced symbol ---------------------------------------------------------
+
+
+def check_response(answer) -> Report:
+    """Grade `my_response(p, new_p, q, new_q)`: the slope of a network's change on the exact change."""
+    p, new_p, other, new_other = (_beliefs(seed) for seed in (5, 6, 7, 8))
+    moved = new_p - p
+
+    def says(q, new_q):
+        return float(answer(p.clone(), new_p.clone(), q.clone(), new_q.clone()))
+
+    def itself():
+        got = says(p, new_p)
+        return None if abs(got - 1) < 1e-9 else f"the exact filter's own response is 1, you say {got:.4f}"
+
+    def unmoved():
+        got = says(other, other)
+        return None if abs(got) < 1e-9 else f"a network that does not move at all has response 0, you say {got:.4f}"
+
+    def backwards():
+        got = says(p, p - 0.1 * moved)
+        if abs(got - 0.1) < 1e-9:
+            return "a network that moves a tenth as far the *other* way has response -0.1, you say 0.1: keep the sign"
+        return None if abs(got + 0.1) < 1e-9 else f"a tenth as far the other way is -0.1, you say {got:.4f}"
+
+    def any_network():
+        for q, new_q in ((other, new_other), (p + 0.3 * (other - p), new_p)):
+            got, want = says(q, new_q), _slope(moved, new_q - q)
+            if not abs(got - want) < 1e-9:
+                return _slip_of_response(got, want, moved, new_q - q)
+        return None
+
+    return grade("my_response", [itself, unmoved, backwards, any_network])
+
+
+def _beliefs(seed: int) -> torch.Tensor:
+    """Random beliefs (B, S)."""
+    rng = torch.Generator().manual_seed(seed)
+    return torch.rand(30, 3, generator=rng, dtype=torch.float64).square().add(0.01).log().softmax(-1)
+
+
+def _slope(exact: torch.Tensor, change: torch.Tensor) -> float:
+    """What factor on the exact change leaves the smallest squares: by least squares itself."""
+    return float(torch.linalg.lstsq(exact.reshape(-1, 1), change.reshape(-1, 1)).solution)
+
+
+def _slip_of_response(got, want, exact, change):
+    said = f"you say {got:.4f}, the best factor on the exact change is {want:.4f}"
+    if abs(got - _slope(change, exact)) < 1e-6:
+        return said + ": you regress the exact change on the network's, divide by the squares of the exact one"
+    if abs(got - float((exact * change).sum() / (exact.norm() * change.norm()))) < 1e-6:
+        return said + ": this is a correlation, which does not see how far the network moves"
+    by_row = (exact * change).sum(-1) / exact.square().sum(-1)
+    if abs(got - float(by_row.mean())) < 1e-6:
+        return said + ": you average slopes, so that chains with almost no response count most: sum first, divide once"
+    if abs(abs(got) - float(change.abs().sum() / exact.abs().sum())) < 1e-6:
+        return said + ": sizes alone do not tell whether it moves in the right direction"
+    return said

@@ -146,7 +146,8 @@
       element("p", { class: "bw-key" },
         element("span", { class: "bw-mark bw-mark-exact" }), " exact filter ",
         element("span", { class: "bw-mark bw-mark-leaky" }), " leaky ",
-        element("span", { class: "bw-mark bw-mark-sum" }), " no leak "),
+        element("span", { class: "bw-mark bw-mark-sum" }), " no leak ",
+        element("span", { class: "bw-mark bw-mark-truth" }), " true state "),
       odds, leaks);
     root.setAttribute("role", "group");
     root.setAttribute("aria-label", "Hazard explorer");
@@ -209,7 +210,7 @@
         y: s ? f.top : toY(0), height: (f.bottom - f.top) / 2,
       })));
       const up = spaced(most, 3).slice(1);
-      axes(f, [...up.map((x) => -x).reverse(), 0, ...up], toY, "log odds of state 1 (nats); shaded: the true state", "step");
+      axes(f, [...up.map((x) => -x).reverse(), 0, ...up], toY, "log odds of state 1 (nats)", "step");
       [1, 10, 20, 30, 40].forEach((step) => f.svg.append(text(toX(step - 1), f.bottom + 17, String(step))));
       f.svg.append(path(sum, toX, toY, "bw-sum"), path(held, toX, toY, "bw-leaky"), path(exact, toX, toY, "bw-exact"));
       symbols.forEach((symbol, t) => f.svg.append(element("rect", {

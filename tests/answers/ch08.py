@@ -22,7 +22,7 @@ def _needed(N, V):
 PRICE_WRONG = [
     (lambda N, V, b: (_needed(N, V) - b) / N, "no divergence is negative"),
     (lambda N, V, b: max((math.log(math.perm(V, N)) - b * math.log(2)) / N, 0), "in nats"),
-    (lambda N, V, b: max(_needed(N, V) - b, 0), "shared by"),
+    (lambda N, V, b: max(_needed(N, V) - b, 0), "the price is a mean"),
     (lambda N, V, b: max(math.log2(V) - b / N, 0), "no value is given twice"),
     (lambda N, V, b: max((math.log2(math.comb(V, N)) - b) / N, 0), "exchange their values"),
     (lambda N, V, b: max(_needed(N, V) / N - b, 0), "the bits, too"),
@@ -45,7 +45,7 @@ CARRY_WRONG = [
     (lambda o, h: (1 - 2 * h) * o, "the leaky integrator"),
     (lambda o, h: (1 - h) * o, "it is probabilities that are mixed"),
     (lambda o, h: -_carry(o, h), "staying has probability"),
-    (lambda o, h: _carry(o, h) / math.log(2), "these are bits"),
+    (lambda o, h: _carry(o, h) / math.log(2), "log odds come in nats"),
     (lambda o, h: _carry(o, h).sigmoid(), "turn it into log odds again"),
     (lambda o, h: torch.log(((1 - h) * o.exp() + h) / (h * o.exp() + 1 - h)), "overflows"),
     (lambda o, h: _carry(o, h)[:3], "expected (40,)"),
@@ -143,6 +143,29 @@ PROBE_WRONG = [
     (lambda s, b, t, u: float((u - _fit(s, b)(t)).square().mean()), "not a share"),
 ]
 
+# --- my_response(p, new_p, q, new_q) ------------------------------------------------------------
+
+
+def response_by_rows(p, new_p, q, new_q):
+    """Products summed chain by chain."""
+    pairs = list(zip((new_p - p).tolist(), (new_q - q).tolist(), strict=True))
+    above = sum(a * b for one, other in pairs for a, b in zip(one, other, strict=True))
+    return above / sum(a * a for one, _ in pairs for a in one)
+
+
+def _of_changes(rule):
+    return lambda p, new_p, q, new_q: float(rule(new_p - p, new_q - q))
+
+
+RESPONSE_WRONG = [
+    (_of_changes(lambda a, b: b.abs().sum() / a.abs().sum()), "keep the sign"),
+    (_of_changes(lambda a, b: (b.abs().sum() / a.abs().sum()) * torch.sign((a * b).sum())), "sizes alone"),
+    (_of_changes(lambda a, b: (a * b).sum() / b.square().sum().clamp(min=1e-30)), "a tenth as far the other way"),
+    (_of_changes(lambda a, b: ((a * b).sum(-1) / a.square().sum(-1)).mean()), "sum first, divide once"),
+    (lambda p, new_p, q, new_q: float((new_p * new_q).sum() / new_p.square().sum()), "does not move at all"),
+    (lambda p, new_p, q, new_q: float((p - new_p).mul(new_q - q).sum() / (p - new_p).square().sum()), "own response is 1"),
+]
+
 
 ANSWERS = {
     "check_price": {
@@ -169,5 +192,10 @@ ANSWERS = {
         "alternative": probe_by_ridge,
         "shape_stub": lambda states, beliefs, new_states, new_beliefs: 0.0,
         "wrong": PROBE_WRONG,
+    },
+    "check_response": {
+        "alternative": response_by_rows,
+        "shape_stub": lambda p, new_p, q, new_q: 1.0,
+        "wrong": RESPONSE_WRONG,
     },
 }
