@@ -112,7 +112,7 @@ def binding() -> list[Cell]:
     cells = [
         cell(tunnel, architecture, "-".join(part for part in (changed, variant) if part), seed)
         for seed, (architecture, variant) in itertools.product(SEEDS, CONVOLVED)
-        for tunnel, changed in (("recall", ""), ("bijection", "replacement"))
+        for tunnel, changed in (("recall", ""), ("bijection", "replacement"), ("hmm", ""))
     ]
     cells += [
         cell("bijection", architecture, "-".join(part for part in ("replacement", variant) if part), seed)
