@@ -426,6 +426,13 @@ def test_counts_follow_the_released_formulas():
     assert counts["mamba_hmm"] == 9 * block + 105 * d + 2 * d + 5 * d + 5
 
 
+# Transformers that end near their plateau, as the chapters say: no choice, or no neighbour handed over.
+STUCK = {
+    "bijection-transformer-classroom-replacement", "bijection-transformer-classroom-replacement-uniform",
+    "regression-transformer-classroom-uniform",
+}
+
+
 def test_the_null_of_a_network_is_worse_than_the_network():
     for name, runs in bw.ledger.record("networks")["networks"].items():
         for entry in runs.values():
@@ -433,7 +440,7 @@ def test_the_null_of_a_network_is_worse_than_the_network():
             # Training never made it worse than an untrained one, also where it taught nothing.
             assert entry["scores"]["kl"] < 1.05 * entry["null"]["kl"]["high"], name
             learns = name.startswith(("bijection-transformer", "hmm-transformer", "regression-transformer"))
-            if learns and "replacement" not in name:
+            if learns and name not in STUCK:
                 assert entry["scores"]["kl"] < 0.1 * entry["null"]["kl"]["low"], name
 
 
