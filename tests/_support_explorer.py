@@ -16,7 +16,7 @@ PAGE = """<!DOCTYPE html><html lang="en" data-theme="{theme}"><head><meta charse
 <meta name="viewport" content="width=device-width, initial-scale=1"><title>Explorer</title>
 <link rel="stylesheet" href="explorer.css"><link rel="stylesheet" href="{name}_explorer.css">
 <style>html[data-theme=dark] {{ background: #14181e; color: #eee }} body {{ margin: 12px }}</style>
-<script defer src="{name}_explorer.js"></script></head>
+<script defer src="explorer.js"></script><script defer src="{name}_explorer.js"></script></head>
 <body><main><h1>Page</h1><div class="bw-explorer" data-explorer="{name}"></div></main></body></html>"""
 
 MOUNT = '.bw-explorer[data-explorer="bijection"]'
@@ -62,7 +62,7 @@ PLAY = """(root, {size, replacement, asks}) => {
 def explorer_opener(name: str, browser, folder: Path) -> Iterator[Callable]:
     """A function that opens the explorer from a folder; any error on the page fails the test."""
     contexts, errors = [], []
-    for file in ("explorer.css", f"{name}_explorer.js", f"{name}_explorer.css"):
+    for file in ("explorer.css", "explorer.js", f"{name}_explorer.js", f"{name}_explorer.css"):
         shutil.copy(STATIC / file, folder)
 
     def opened(theme="light", width=1280, **settings):
@@ -79,7 +79,7 @@ def explorer_opener(name: str, browser, folder: Path) -> Iterator[Callable]:
     yield opened
     for context in contexts:
         context.close()
-    assert errors == []
+    assert not errors, errors
 
 
 def pages_with_explorer(folder) -> list[str]:

@@ -243,7 +243,7 @@ def compare(shown, size: int, page) -> None:
     """Every number of the explorer against the library."""
     keys, values = torch.tensor([shown.keys]), torch.tensor([[*shown.values, 0]])
     truth = bw.tunnels.bijection.posterior(keys, values, size)[0]
-    twin = page.evaluate("([k, v, n]) => bwExplorer.posterior(k, v, n)", [*lists(keys, values), size])
+    twin = page.evaluate("([k, v, n]) => bwBijection.posterior(k, v, n)", [*lists(keys, values), size])
     assert torch.equal(torch.tensor(twin, dtype=torch.float64), truth)
     now = truth[-1].tolist()
     assert shown.chances == pytest.approx(now, abs=5.1e-4)

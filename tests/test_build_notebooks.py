@@ -494,6 +494,30 @@ def test_a_picture_without_words_stops_every_build_not_only_the_first(tmp_path):
         assert "a picture without words" in done.stderr
 
 
+@pytest.mark.parametrize("changed", ["book/_ext/bayeswind_book.py", "book/_static/explorer.css"])
+def test_pages_are_made_again_if_what_makes_them_changes(tmp_path, changed):
+    """Else a page keeps naming the scripts that it had, or keeps their older version."""
+    for folder in ("book/_ext", "book/_static"):
+        (tmp_path / folder).mkdir(parents=True)
+    for path in [*(ROOT / "book").glob("*.py"), *(ROOT / "book/_ext").glob("*.py"), ROOT / "book/_static/explorer.css"]:
+        shutil.copy(path, tmp_path / path.relative_to(ROOT))
+    for name, text in (TINY | {"index.md": "# Tiny\n"}).items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text.format(ext=str(tmp_path / "book/_ext")))
+    with (tmp_path / "conf.py").open("a") as file:
+        file.write("html_static_path = ['book/_static']\n")
+    command = [sys.executable, "-m", "sphinx", "-q", ".", "_build/html"]
+    page, changes = tmp_path / "_build/html/index.html", []
+    for more in ("", "", "#x {}\n"):
+        with (tmp_path / changed).open("a") as file:
+            file.write(more)
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+        changes.append(page.stat().st_mtime_ns)
+    assert changes[0] == changes[1] < changes[2]
+    if changed.endswith(".css"):
+        assert (tmp_path / "_build/html/_static/explorer.css").read_text().endswith("#x {}\n")
+
+
 def test_the_site_brings_its_own_mathjax_and_no_thebe(site):
     scripts = (site / "chapters/01_bayesian.html").read_text()
     assert re.search(r'src="\.\./_static/vendor/mathjax/tex-chtml\.js', scripts)

@@ -43,7 +43,7 @@ def test_the_order_of_the_rungs_does_not_matter(order):
 # ---- the network in the explorer ----------------------------------------------------------------
 
 PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>Explorer</title>
-<script defer src="hmm_explorer.js"></script></head><body>{answers}
+<script defer src="explorer.js"></script><script defer src="hmm_explorer.js"></script></head><body>{answers}
 <div class="bw-explorer" data-explorer="hmm"></div></body></html>"""
 ASK = """([seed, chain, seen]) => {
   const episode = new bwHmm.Episode(seed, chain);
@@ -80,7 +80,8 @@ def test_the_table_holds_every_step_of_every_chain():
 @pytest.mark.xdist_group("browser")
 def test_the_page_shows_what_the_network_says(tmp_path):
     """At 20 random settings the page's network is the notebook's; elsewhere it is silent."""
-    shutil.copy(ROOT / "book" / "_static" / "hmm_explorer.js", tmp_path)
+    for name in ("explorer.js", "hmm_explorer.js"):
+        shutil.copy(ROOT / "book" / "_static" / name, tmp_path)
     answers = bw.widgets.hmm_answers(Late(), "a </script> of a name")
     assert "80 answers" not in repr(answers) and "320 answers" in repr(answers)
     (tmp_path / "page.html").write_text(PAGE.format(answers=answers._repr_html_()), "utf-8")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from _support_browser import chromium
-from _support_explorer import STATIC, explorer_opener
+from _support_explorer import explorer_opener
 
 import bayeswind_lib as bw
 from bayeswind_lib.references import hmm as references
@@ -283,45 +283,8 @@ def test_a_third_predictor_can_join(open_page):
     assert state(page)["legend"].endswith("even")
 
 
-@pytest.mark.parametrize(
-    "theme, width", [("light", 1280), ("dark", 1280), ("light", 360), ("dark", 360)]
-)
-def test_the_twin_is_accessible_and_fits(open_page, theme, width):
-    from axe_playwright_python.base import AXE_SCRIPT
-
-    page = open_page(theme, width)
-    page.get_by_label("Symbols seen").fill("9")
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    page.evaluate(AXE_SCRIPT)
-    rules = page.evaluate(
-        "axe.run(document, {preload: false}).then(r => r.violations.map(v => v.id + ' ' + v.nodes[0].html))"
-    )
-    assert rules == []
-    chip = page.locator(".bw-chip").first.bounding_box()
-    assert min(chip["width"], chip["height"]) >= 24  # WCAG 2.5.8
-    labels = state(page)["words"]
-    assert len(labels) == 3 and all(re.search(r"\d\.\d", label) for label in labels)
-    page.get_by_role("button", name="Step back").focus()
-    page.keyboard.press("Tab")
-    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
-
-
 def test_dark_and_light_differ_and_the_truth_is_dashed(open_page):
     read = "name => getComputedStyle(document.querySelector('.bw-bar.bw-look-0'))[name]"
     light, dark = open_page("light"), open_page("dark")
     assert light.evaluate(read, "stroke") != dark.evaluate(read, "stroke")
     assert light.evaluate(read, "strokeDasharray") != "none"
-
-
-def test_without_javascript_a_sentence_stands_there(open_page):
-    page = open_page(java_script_enabled=False)
-    assert page.locator(".bw-explorer").bounding_box()["height"] > 40
-    assert "It needs JavaScript" in (STATIC / "hmm_explorer.css").read_text("utf-8")
-
-
-def test_the_twin_asks_for_nothing_outside_itself():
-    for name in ("hmm_explorer.js", "hmm_explorer.css"):
-        text = (STATIC / name).read_text("utf-8").replace("http://www.w3.org/2000/svg", "")
-        assert not re.search(
-            r"https?:|//\w|\bimport\b|\bfetch\b|url\(", re.sub(r"//[^\n]*", "", text)
-        ), name

@@ -220,6 +220,7 @@ def add_explorers(app, pagename, templatename, context, doctree):
     static = Path(app.srcdir) / "book/_static"
     if "data-explorer=" in raw:
         app.add_css_file("explorer.css")  # what all of them share, before their own
+        app.add_js_file("explorer.js", loading_method="defer")
     for script in sorted(static.glob("*_explorer*.js")):
         if f'data-explorer="{script.name.split("_explorer")[0]}"' in raw:
             app.add_js_file(script.name, loading_method="defer")
@@ -256,6 +257,16 @@ def forget_failure(app, problem):
         (Path(app.doctreedir) / "environment.pickle").unlink(missing_ok=True)
 
 
+def code_key(root: Path) -> str:
+    """A hash of what makes pages out of documents: where it differs, all pages are made again.
+
+    Sphinx copies static files only together with a page, and does not watch an extension.
+    """
+    files = [path for path in sorted((root / "book/_static").glob("*")) if path.is_file()]
+    code = b"".join(path.read_bytes() for path in [Path(__file__), *files])
+    return hashlib.sha256(code).hexdigest()
+
+
 def repository_role(name, rawtext, text, lineno, inliner, options=None, content=None):
     """{repo}`CONTRIBUTING.md`: a link to a file of the repository, made from the one address."""
     link = nodes.reference(rawtext, text, refuri=address.file(text), internal=False)
@@ -270,6 +281,7 @@ def colab_role(name, rawtext, text, lineno, inliner, options=None, content=None)
 
 def setup(app):
     """Connect everything above."""
+    app.add_config_value("bayeswind_code", code_key(Path(app.srcdir)), "env")
     app.connect("config-inited", key_the_cache)
     app.connect("builder-inited", copy_mathjax)
     app.connect("doctree-read", describe_pictures, priority=400)

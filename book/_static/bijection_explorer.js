@@ -5,8 +5,7 @@
 (function () {
   "use strict";
 
-  const SVG = "http://www.w3.org/2000/svg";
-  let mounted = 0;
+  const { axes, button, element, frame, generator, radios, slider, statusLine, text, watchWidth } = bwExplorer;
 
   // ---- the mathematics -----------------------------------------------------------------------
 
@@ -34,17 +33,7 @@
     return row.reduce((sum, p) => (p > 0 ? sum - p * Math.log2(p) : sum), 0);
   }
 
-  // Random numbers that a seed repeats (mulberry32), and a shuffle with them.
-  function generator(seed) {
-    let state = seed >>> 0;
-    return function () {
-      state = (state + 0x6d2b79f5) >>> 0;
-      let t = Math.imul(state ^ (state >>> 15), state | 1);
-      t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-      return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
-    };
-  }
-
+  // A shuffled deck of 0 to n - 1.
   function permutation(n, random) {
     const deck = Array.from({ length: n }, (_, i) => i);
     for (let i = n - 1; i > 0; i--) {
@@ -97,40 +86,19 @@
 
   // ---- small helpers -------------------------------------------------------------------------
 
-  function element(name, attributes = {}, ...children) {
-    const drawn = ["svg", "g", "rect", "path", "line", "circle", "text"].includes(name);
-    const node = drawn ? document.createElementNS(SVG, name) : document.createElement(name);
-    for (const [key, value] of Object.entries(attributes)) {
-      if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
-      else if (value === true) node.setAttribute(key, "");
-      else if (value !== false && value !== undefined) node.setAttribute(key, value);
-    }
-    node.append(...children);
-    return node;
-  }
-
   const bits = (value) => `${value.toFixed(3)} ${value === 1 ? "bit" : "bits"}`;
   const count = (n, one, many) => `${n} ${n === 1 ? one : many}`;
 
   // ---- the explorer --------------------------------------------------------------------------
 
-  function mount(root) {
-    const id = `bw-bijection-${++mounted}`;
+  function mount(root, id) {
     let episode = new Episode(10, false, 1);
     let spot = null; // what has to keep the keyboard's focus after a redraw
 
-    const size = element("input", {
-      type: "range", min: 2, max: 20, value: 10, id: `${id}-size`,
-      oninput: () => start(+size.value, episode.replacement, episode.seed),
-    });
-    const sizeText = element("output", { for: `${id}-size` }, "10");
-    const modes = [["distinct keys", false], ["keys with replacement", true]].map(([words, value]) =>
-      element("label", {}, element("input", {
-        type: "radio", name: `${id}-mode`, value: value ? "replacement" : "distinct",
-        checked: !value, onchange: () => start(episode.nValues, value, episode.seed),
-      }), ` ${words}`));
-    const button = (words, action, press) =>
-      element("button", { type: "button", "data-action": action, onclick: press }, words);
+    const size = slider(id, "size", "Keys and values, V", [2, 20], 10, (n) => start(n, episode.replacement, episode.seed));
+    const modes = [["distinct keys", "distinct"], ["keys with replacement", "replacement"]];
+    const mode = radios(id, "mode", "Asked are", modes, "distinct",
+      (value) => start(episode.nValues, value === "replacement", episode.seed));
     const next = button("Reveal next pair", "next", () => change(() => episode.reveal()));
     const back = button("Step back", "back", () => change(() => episode.back()));
     const fresh = button("New episode", "new", () =>
@@ -138,23 +106,19 @@
 
     const keyRow = element("div", { class: "bw-chips", role: "group", "aria-labelledby": `${id}-keys` });
     const valueRow = element("div", { class: "bw-chips", role: "group", "aria-labelledby": `${id}-values` });
-    const status = element("p", { class: "bw-status", role: "status", "aria-live": "polite" });
+    const status = statusLine();
     const bars = element("div", { class: "bw-chart" });
     const stairs = element("div", { class: "bw-chart" });
     const pairs = element("p", { class: "bw-pairs" });
 
     root.replaceChildren(
       element("div", { class: "bw-controls" },
-        element("div", { class: "bw-field" },
-          element("label", { for: `${id}-size` }, "Keys and values, V"), size, sizeText),
-        element("fieldset", { class: "bw-field" }, element("legend", {}, "Asked are"), ...modes),
+        size.field, mode,
         element("div", { class: "bw-buttons" }, next, back, fresh)),
       element("p", { class: "bw-label", id: `${id}-keys` }, "Choose the key to ask"), keyRow, status,
       bars,
       element("p", { class: "bw-label", id: `${id}-values` }, "Or choose the value that follows"),
       valueRow, stairs, pairs);
-    root.setAttribute("role", "group");
-    root.setAttribute("aria-label", "Bijection explorer");
 
     function start(nValues, replacement, seed) {
       episode = new Episode(nValues, replacement, seed);
@@ -171,7 +135,7 @@
     function update() {
       const rows = episode.key === null ? null : episode.rows;
       const row = rows && rows[rows.length - 1];
-      sizeText.textContent = episode.nValues;
+      size.output.textContent = episode.nValues;
       next.disabled = episode.done;
       back.disabled = episode.keys.length === 0;
       status.textContent = row ? describe(episode, row) : finished(episode);
@@ -224,9 +188,7 @@
     }
 
     update();
-    new ResizeObserver(() => {
-      if (Math.abs(bars.clientWidth - (bars.drawnWidth || 0)) > 1) update();
-    }).observe(root);
+    watchWidth(root, bars, update);
   }
 
   // ---- the words -----------------------------------------------------------------------------
@@ -252,28 +214,6 @@
 
   // ---- the drawings --------------------------------------------------------------------------
 
-  function frame(box, height, label) {
-    const width = Math.max(box.clientWidth, 200);
-    box.drawnWidth = box.clientWidth;
-    const svg = element("svg", {
-      viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label,
-    });
-    return { svg, width, left: 46, right: width - 12, top: 26, bottom: height - 40 };
-  }
-
-  function text(x, y, words, anchor = "middle", kind = "") {
-    return element("text", { x, y, "text-anchor": anchor, class: kind }, words);
-  }
-
-  function axes(f, ticks, toY, format, title, below) {
-    for (const tick of ticks) {
-      f.svg.append(element("line", { x1: f.left, x2: f.right, y1: toY(tick), y2: toY(tick), class: "bw-grid" }),
-        text(f.left - 7, toY(tick) + 4, format(tick), "end"));
-    }
-    f.svg.append(text(4, 15, title, "start", "bw-title"),
-      text((f.left + f.right) / 2, f.bottom + 35, below));
-  }
-
   // Bars of the posterior; the heights of an earlier drawing of the same size are moved, not redrawn.
   function drawBars(box, episode, row, choose) {
     const n = episode.nValues, height = 210;
@@ -283,7 +223,7 @@
       const f = frame(box, height, label);
       const toY = (p) => f.bottom - p * (f.bottom - f.top);
       const step = (f.right - f.left) / n;
-      axes(f, [0, 0.5, 1], toY, (t) => String(t), "exact posterior (probability)", "value");
+      axes(f, [0, 0.5, 1], toY, "exact posterior (probability)", "value");
       const skip = step < 18 ? 2 : 1;
       f.rects = Array.from({ length: n }, (_, value) => {
         const x = f.left + value * step;
@@ -298,7 +238,6 @@
         return [rect, area];
       });
       Object.assign(box, { bars: n, frame: f, toY });
-      box.replaceChildren(f.svg);
     }
     box.choose = (value) => { if (row && row[value] > 0) choose(value); };
     box.frame.svg.setAttribute("aria-label", label);
@@ -329,7 +268,7 @@
     const toY = (h) => f.bottom - (h / top) * (f.bottom - f.top);
     const toX = (i) => f.left + (i / last) * (f.right - f.left);
     const ticks = Array.from({ length: Math.floor(top) + 1 }, (_, i) => i);
-    axes(f, ticks, toY, String, "entropy (bits)", "pairs shown before the question");
+    axes(f, ticks, toY, "entropy (bits)", "pairs shown before the question");
     const stride = Math.max(1, Math.ceil(last / Math.max(2, (f.right - f.left) / 42)));
     for (let i = 0; i < last; i += stride) f.svg.append(text((toX(i) + toX(i + 1)) / 2, f.bottom + 17, String(i)));
     const stair = (hs) => hs.map((h, i) => `${i ? "L" : "M"}${toX(i)} ${toY(h)}H${toX(i + 1)}`).join("");
@@ -346,25 +285,7 @@
       f.svg.append(text((toX(k) + toX(k + 1)) / 2 + (right ? -10 : 10), Math.max(toY(h) - 10, 27), bits(h),
         right ? "end" : "start", "bw-number"));
     }
-    box.replaceChildren(f.svg);
   }
 
-  // ---- start ---------------------------------------------------------------------------------
-
-  function mountAll() {
-    for (const root of document.querySelectorAll('.bw-explorer[data-explorer="bijection"]')) {
-      if (root.dataset.mounted) continue;
-      root.dataset.mounted = "true";
-      try {
-        mount(root);
-      } catch (problem) {
-        root.textContent = `The explorer could not start: ${problem.message}`;
-        throw problem;
-      }
-    }
-  }
-
-  window.bwExplorer = { posterior, entropy, generator, permutation, Episode, mountAll };
-  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", mountAll);
-  else mountAll();
+  bwExplorer.start("bijection", "Bijection explorer", mount, { posterior, entropy, permutation, Episode });
 })();

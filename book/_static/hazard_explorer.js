@@ -5,9 +5,8 @@
 (function () {
   "use strict";
 
-  const SVG = "http://www.w3.org/2000/svg";
+  const { axes, button, element, frame, generator, slider, statusLine, text, trace, watchWidth } = bwExplorer;
   const STEPS = 40, N_STEPS = 12, KEEPS = Array.from({ length: 51 }, (_, i) => i / 50);
-  let mounted = 0;
 
   // ---- the mathematics -----------------------------------------------------------------------
 
@@ -61,16 +60,6 @@
     }
   }
 
-  function generator(seed) { // mulberry32
-    let state = seed >>> 0;
-    return function () {
-      state = (state + 0x6d2b79f5) >>> 0;
-      let t = Math.imul(state ^ (state >>> 15), state | 1);
-      t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-      return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
-    };
-  }
-
   // The same random numbers for every hazard and reliability: only what they decide changes.
   function sequence(hazard, reliability, seed) {
     const random = generator(seed), states = [], symbols = [];
@@ -84,23 +73,8 @@
 
   // ---- small helpers -------------------------------------------------------------------------
 
-  const DRAWN = ["svg", "rect", "path", "line", "circle", "text"];
-
-  function element(name, attributes = {}, ...children) {
-    const node = DRAWN.includes(name) ? document.createElementNS(SVG, name) : document.createElement(name);
-    for (const [key, value] of Object.entries(attributes)) {
-      if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
-      else if (value !== undefined) node.setAttribute(key, value);
-    }
-    node.append(...children);
-    return node;
-  }
-
-  const text = (x, y, words, anchor = "middle", kind = "") =>
-    element("text", { x, y, "text-anchor": anchor, class: kind }, words);
-  const path = (heights, toX, toY, kind) => element("path", {
-    d: heights.map((h, i) => `${i ? "L" : "M"}${toX(i)} ${toY(h)}`).join(""), class: kind,
-  });
+  const path = (heights, toX, toY, kind) =>
+    element("path", { d: trace(heights.map((h, i) => [toX(i), toY(h)])), class: kind });
   const spaced = (top, n) => { // about n round numbers from 0 to top
     const rough = top / n, power = 10 ** Math.floor(Math.log10(rough));
     const step = [1, 2, 5, 10].find((m) => m * power >= rough) * power;
@@ -109,34 +83,20 @@
 
   // ---- the explorer --------------------------------------------------------------------------
 
-  function mount(root) {
-    const id = `bw-hazard-${++mounted}`;
+  function mount(root, id) {
     const state = { hazard: 0.1, reliability: 0.7, keep: 0.9, seed: 1 };
     let expected = null, expectedFor = "";
 
-    function slider(name, words, min, max, step) {
-      const input = element("input", {
-        type: "range", min, max, step, value: state[name], id: `${id}-${name}`,
-        oninput: () => { state[name] = +input.value; update(); },
-      });
-      const output = element("output", { for: `${id}-${name}` });
-      const field = element("div", { class: "bw-field" },
-        element("label", { for: `${id}-${name}` }, words), input, output);
-      return { field, output };
-    }
-
+    const control = (name, words, range) =>
+      slider(id, name, words, range, state[name], (value) => { state[name] = value; update(); });
     const controls = {
-      hazard: slider("hazard", "Hazard", 0.01, 0.5, 0.01),
-      reliability: slider("reliability", "Reliability", 0.55, 0.95, 0.01),
-      keep: slider("keep", "Kept each step", 0, 1, 0.02),
+      hazard: control("hazard", "Hazard", [0.01, 0.5, 0.01]),
+      reliability: control("reliability", "Reliability", [0.55, 0.95, 0.01]),
+      keep: control("keep", "Kept each step", [0, 1, 0.02]),
     };
-    const fresh = element("button", {
-      type: "button", "data-action": "new", onclick: () => { state.seed += 1; update(); },
-    }, "New sequence");
-    const tuned = element("button", {
-      type: "button", "data-action": "best", onclick: () => { choose(best()); },
-    }, "Best leak");
-    const status = element("p", { class: "bw-status", role: "status", "aria-live": "polite" });
+    const fresh = button("New sequence", "new", () => { state.seed += 1; update(); });
+    const tuned = button("Best leak", "best", () => choose(best()));
+    const status = statusLine();
     const odds = element("div", { class: "bw-chart" }), leaks = element("div", { class: "bw-chart" });
 
     root.replaceChildren(
@@ -149,14 +109,12 @@
         element("span", { class: "bw-mark bw-mark-sum" }), " no leak ",
         element("span", { class: "bw-mark bw-mark-truth" }), " true state "),
       odds, leaks);
-    root.setAttribute("role", "group");
-    root.setAttribute("aria-label", "Hazard explorer");
 
     const best = () => expected.reduce((low, kl, i) => (kl < expected[low] ? i : low), 0);
 
     function choose(i) {
       state.keep = KEEPS[i];
-      document.getElementById(`${id}-keep`).value = state.keep;
+      controls.keep.input.value = state.keep;
       update();
     }
 
@@ -181,28 +139,13 @@
       Object.assign(root.dataset, { here, best: KEEPS[low], least: expected[low] });
     }
 
-    function frame(box, height, label, bottom) {
-      const width = Math.max(box.clientWidth, 200);
-      box.drawnWidth = box.clientWidth;
-      const svg = element("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label });
-      return { svg, left: 46, right: width - 12, top: 28, bottom: height - bottom };
-    }
-
-    function axes(f, ticks, toY, title, below) {
-      for (const tick of ticks) {
-        f.svg.append(element("line", { x1: f.left, x2: f.right, y1: toY(tick), y2: toY(tick), class: "bw-grid" }),
-          text(f.left - 7, toY(tick) + 4, String(tick), "end"));
-      }
-      f.svg.append(text(4, 15, title, "start", "bw-title"), text((f.left + f.right) / 2, f.bottom + 35, below));
-    }
-
     // The log odds; above state 1 is believed. The true state is the band behind the curves.
     function drawOdds({ states, symbols }, exact, held, sum) {
       const most = Math.max(2, ...exact.map(Math.abs), ...held.map(Math.abs)) * 1.1;
       const told = (row) => row.filter((_, t) => t % 8 === 7).map((x) => x.toFixed(1)).join(", ");
       const f = frame(odds, 250, `Log odds of state 1 at steps 8, 16, 24, 32 and 40: exact ${told(exact)}; ` +
         `leaky ${told(held)}; without a leak ${told(sum)}. The state changes ` +
-        `${states.filter((s, t) => t && s !== states[t - 1]).length} times.`, 40);
+        `${states.filter((s, t) => t && s !== states[t - 1]).length} times.`);
       const toY = (x) => (f.top + f.bottom) / 2 - (Math.max(-most, Math.min(most, x)) / most) * (f.bottom - f.top) / 2;
       const wide = (f.right - f.left) / STEPS, toX = (t) => f.left + (t + 0.5) * wide;
       states.forEach((s, t) => f.svg.append(element("rect", {
@@ -216,14 +159,13 @@
       symbols.forEach((symbol, t) => f.svg.append(element("rect", {
         x: toX(t) - 1.5, width: 3, y: symbol ? f.top - 1 : f.bottom - 7, height: 8, class: "bw-symbol",
       })));
-      odds.replaceChildren(f.svg);
     }
 
     function drawLeaks(low) {
       const now = Math.round(state.keep * 50), top = Math.max(...expected) * 1.08;
       const f = frame(leaks, 220, `Mean KL divergence in bits over what an integrator keeps: ` +
         [0, 10, 20, 30, 40, 50].map((i) => `${KEEPS[i]}: ${expected[i].toFixed(4)}`).join(", ") +
-        `; least at ${KEEPS[low]}, chosen ${KEEPS[now]}.`, 40);
+        `; least at ${KEEPS[low]}, chosen ${KEEPS[now]}.`);
       const toY = (h) => f.bottom - (h / top) * (f.bottom - f.top), toX = (i) => f.left + (i / 50) * (f.right - f.left);
       axes(f, spaced(top, 3), toY, "mean KL divergence (bits), all sequences", "kept from one step to the next");
       [0, 0.25, 0.5, 0.75, 1].forEach((keep) => f.svg.append(text(toX(keep * 50), f.bottom + 17, String(keep))));
@@ -234,31 +176,11 @@
         path(expected, toX, toY, "bw-leaky"),
         element("circle", { cx: toX(low), cy: toY(expected[low]), r: 6, class: "bw-least" }),
         element("circle", { cx: toX(now), cy: toY(expected[now]), r: 6, class: "bw-now" }));
-      leaks.replaceChildren(f.svg);
     }
 
     update();
-    new ResizeObserver(() => {
-      if (Math.abs(odds.clientWidth - (odds.drawnWidth || 0)) > 1) update();
-    }).observe(root);
+    watchWidth(root, odds, update);
   }
 
-  // ---- start ---------------------------------------------------------------------------------
-
-  function mountAll() {
-    for (const root of document.querySelectorAll('.bw-explorer[data-explorer="hazard"]')) {
-      if (root.dataset.mounted) continue;
-      root.dataset.mounted = "true";
-      try {
-        mount(root);
-      } catch (problem) {
-        root.textContent = `The explorer could not start: ${problem.message}`;
-        throw problem;
-      }
-    }
-  }
-
-  window.bwHazard = { evidence, carry, filtered, leaky, divergence, expectedKl, sequence, mountAll };
-  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", mountAll);
-  else mountAll();
+  bwExplorer.start("hazard", "Hazard explorer", mount, { evidence, carry, filtered, leaky, divergence, expectedKl, sequence });
 })();

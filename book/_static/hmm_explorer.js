@@ -6,11 +6,10 @@
 (function () {
   "use strict";
 
-  const SVG = "http://www.w3.org/2000/svg";
+  const { axes, button, element, frame, generator, radios, slider, statusLine, text, trace, watchWidth } = bwExplorer;
   const SIZE = 3, LENGTH = 20; // states and symbols; symbols that nature draws
   const CHAINS = { fast: { kappa: 0, least: 5 }, slow: { kappa: 20, least: 1 } };
   const live = []; // the explorers on this page, to draw again when a predictor joins
-  let mounted = 0;
 
   // ---- the mathematics -----------------------------------------------------------------------
 
@@ -80,17 +79,6 @@
   }
 
   // ---- nature --------------------------------------------------------------------------------
-
-  // Random numbers that a seed repeats (mulberry32), as in widgets/hmm.py.
-  function generator(seed) {
-    let state = seed >>> 0;
-    return function () {
-      state = (state + 0x6d2b79f5) >>> 0;
-      let t = Math.imul(state ^ (state >>> 15), state | 1);
-      t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-      return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
-    };
-  }
 
   // To the nearest whole number, from the middle to the even one, as Python rounds.
   function roundEven(x) {
@@ -210,52 +198,28 @@
 
   // ---- small helpers -------------------------------------------------------------------------
 
-  const DRAWN = ["svg", "g", "rect", "path", "line", "circle", "text"];
-
-  function element(name, attributes = {}, ...children) {
-    const node = DRAWN.includes(name) ? document.createElementNS(SVG, name) : document.createElement(name);
-    for (const [key, value] of Object.entries(attributes)) {
-      if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
-      else if (value === true) node.setAttribute(key, "");
-      else if (value !== false && value !== undefined) node.setAttribute(key, value);
-    }
-    node.append(...children);
-    return node;
-  }
-
   const bits = (value) => (value < 5e-7 ? "0 bits" : value < 1e-3 ? `${value.toExponential(1)} bits` : `${value.toFixed(3)} bits`);
   const chance = (p) => p.toFixed(3);
 
   // ---- the explorer --------------------------------------------------------------------------
 
-  function mount(root) {
-    const id = `bw-hmm-${++mounted}`;
+  function mount(root, id) {
     const names = root.dataset.predictors ? root.dataset.predictors.split(/[\s,]+/) : null;
     let episode = new Episode(+(root.dataset.seed || 1), root.dataset.chain || "fast");
     let spot = null; // the chip that has to keep the keyboard's focus after a redraw
 
-    const slider = (name, min, max, value, move) => element("input", {
-      type: "range", min, max, value, id: `${id}-${name}`, "data-control": name,
-      oninput: (event) => move(+event.target.value),
-    });
-    const seen = slider("seen", 0, LENGTH, 0, (n) => change(() => { episode.seen = n; }));
-    const memory = slider("window", 1, 10, episode.window, (n) => change(() => { episode.window = n; }));
-    const seenText = element("output", { for: `${id}-seen` });
-    const memoryText = element("output", { for: `${id}-window` });
-    const kinds = [["fast: states change often", "fast"], ["slow: states stay", "slow"]].map(([words, value]) =>
-      element("label", {}, element("input", {
-        type: "radio", name: `${id}-chain`, value, checked: value === episode.chain,
-        onchange: () => start(episode.seed, value),
-      }), ` ${words}`));
+    const seen = slider(id, "seen", "Symbols seen", [0, LENGTH], 0, (n) => change(() => { episode.seen = n; }));
+    const memory = slider(id, "window", "Window, symbols remembered", [1, 10], episode.window,
+      (n) => change(() => { episode.window = n; }));
+    const kinds = [["fast: states change often", "fast"], ["slow: states stay", "slow"]];
+    const kind = radios(id, "chain", "Chain", kinds, episode.chain, (chain) => start(episode.seed, chain));
     const hidden = element("input", { type: "checkbox", id: `${id}-hidden`, onchange: () => update() });
-    const button = (words, action, press) =>
-      element("button", { type: "button", "data-action": action, onclick: press }, words);
     const next = button("See next symbol", "next", () => change(() => episode.reveal()));
     const back = button("Step back", "back", () => change(() => { episode.seen = Math.max(episode.seen - 1, 0); }));
     const fresh = button("New chain", "new", () => start(episode.seed + 1, episode.chain));
 
     const chips = element("div", { class: "bw-chips", role: "group", "aria-labelledby": `${id}-choose` });
-    const status = element("p", { class: "bw-status", role: "status", "aria-live": "polite" });
+    const status = statusLine();
     const legend = element("ul", { class: "bw-legend" });
     const triangle = element("div", { class: "bw-chart" });
     const bars = element("div", { class: "bw-chart" });
@@ -265,9 +229,7 @@
 
     root.replaceChildren(
       element("div", { class: "bw-controls" },
-        element("div", { class: "bw-field" }, element("label", { for: `${id}-seen` }, "Symbols seen"), seen, seenText),
-        element("div", { class: "bw-field" }, element("label", { for: `${id}-window` }, "Window, symbols remembered"), memory, memoryText),
-        element("fieldset", { class: "bw-field" }, element("legend", {}, "Chain"), ...kinds),
+        seen.field, memory.field, kind,
         element("label", { class: "bw-field", for: `${id}-hidden` }, hidden, " show the hidden states"),
         element("div", { class: "bw-buttons" }, next, back, fresh)),
       element("div", { class: "bw-choose" },
@@ -275,8 +237,6 @@
       told, status, legend,
       element("div", { class: "bw-pair" }, triangle, bars), curve,
       element("div", { class: "bw-tables" }, moves, shows));
-    root.setAttribute("role", "group");
-    root.setAttribute("aria-label", "Hidden chain explorer");
 
     function start(seed, chain) {
       const window = episode.window;
@@ -294,10 +254,10 @@
 
     function update() {
       const all = episode.rows(names);
-      seen.value = episode.seen;
-      memory.value = episode.window;
-      seenText.textContent = `${episode.seen} of ${LENGTH}`;
-      memoryText.textContent = episode.window;
+      seen.input.value = episode.seen;
+      memory.input.value = episode.window;
+      seen.output.textContent = `${episode.seen} of ${LENGTH}`;
+      memory.output.textContent = episode.window;
       next.disabled = episode.done;
       back.disabled = episode.seen === 0;
       status.textContent = describe(episode, all);
@@ -344,9 +304,7 @@
 
     live.push(update);
     update();
-    new ResizeObserver(() => {
-      if (Math.abs(curve.clientWidth - (curve.drawnWidth || 0)) > 1) update();
-    }).observe(root);
+    watchWidth(root, curve, update);
   }
 
   // ---- the words -----------------------------------------------------------------------------
@@ -371,20 +329,6 @@
 
   // ---- the drawings --------------------------------------------------------------------------
 
-  function frame(box, height, label, least = 200) {
-    const width = Math.max(box.clientWidth, least);
-    box.drawnWidth = box.clientWidth;
-    const svg = element("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label });
-    box.replaceChildren(svg);
-    return { svg, width, left: 40, right: width - 10, top: 26, bottom: height - 40 };
-  }
-
-  function text(x, y, words, anchor = "middle", kind = "") {
-    return element("text", { x, y, "text-anchor": anchor, class: kind }, words);
-  }
-
-  const path = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x} ${y}`).join("");
-
   // A circle, a square, a triangle, ...: predictors differ in shape as well as in colour.
   function mark(i, [x, y], size) {
     const kind = `bw-mark bw-look-${i}`;
@@ -406,10 +350,10 @@
     for (const share of [0.25, 0.5, 0.75]) {
       for (const i of states) {
         const ends = states.filter((j) => j !== i).map((j) => at(states.map((s) => (s === i ? share : s === j ? 1 - share : 0))));
-        f.svg.append(element("path", { d: path(ends), class: "bw-grid" }));
+        f.svg.append(element("path", { d: trace(ends), class: "bw-grid" }));
       }
     }
-    f.svg.append(element("path", { d: `${path(states.map((i) => at(corner(i))))}Z`, class: "bw-edge" }));
+    f.svg.append(element("path", { d: `${trace(states.map((i) => at(corner(i))))}Z`, class: "bw-edge" }));
     const names = [["start", 0, 20], ["end", 0, 20], ["middle", 0, -8]];
     names.forEach(([anchor, dx, dy], i) => {
       const [x, y] = at(corner(i));
@@ -418,7 +362,7 @@
     all.slice().reverse().forEach((one, back) => {
       const i = all.length - 1 - back, points = one.rows.map(at);
       if (i === 0) {
-        f.svg.append(element("path", { d: path(points), class: "bw-trail" }),
+        f.svg.append(element("path", { d: trace(points), class: "bw-trail" }),
           ...points.slice(0, -1).map(([x, y]) => element("circle", { cx: x, cy: y, r: 2.6, class: "bw-past" })));
       }
       f.svg.append(mark(i, points[n], 5.5));
@@ -430,7 +374,7 @@
     const told = all.map((one) => `${one.label} ${one.rows[n].map(chance).join(", ")}`).join("; ");
     const f = frame(box, 300, `Bars of the probability of states 0, 1 and 2: ${told}.`);
     const toY = (p) => f.bottom - p * (f.bottom - f.top);
-    axes(f, [0, 0.25, 0.5, 0.75, 1], toY, String, "probability", "hidden state now");
+    axes(f, [0, 0.25, 0.5, 0.75, 1], toY, "probability", "hidden state now");
     const step = (f.right - f.left) / SIZE;
     for (const s of states) {
       const x = f.left + s * step, inner = (step * 0.7) / (all.length - 1 || 1);
@@ -446,14 +390,6 @@
     }
   }
 
-  function axes(f, ticks, toY, format, title, below) {
-    for (const tick of ticks) {
-      f.svg.append(element("line", { x1: f.left, x2: f.right, y1: toY(tick), y2: toY(tick), class: "bw-grid" }),
-        text(f.left - 7, toY(tick) + 4, format(tick), "end"));
-    }
-    f.svg.append(text(4, 15, title, "start", "bw-title"), text((f.left + f.right) / 2, f.bottom + 35, below));
-  }
-
   function drawEntropy(box, all) {
     const n = all[0].rows.length - 1, heights = all.map((one) => one.rows.map(entropy));
     const told = all.map((one, i) => `${one.label} ${heights[i].map((h) => h.toFixed(3)).join(", ")}`).join("; ");
@@ -461,36 +397,19 @@
     const top = Math.log2(SIZE) * 1.06;
     const toY = (h) => f.bottom - (h / top) * (f.bottom - f.top);
     const toX = (i) => f.left + 8 + (i / LENGTH) * (f.right - f.left - 16);
-    axes(f, [0, 0.5, 1, 1.5], toY, (t) => t.toFixed(1), "entropy (bits)", "symbols seen");
+    axes(f, [0, 0.5, 1, 1.5], toY, "entropy (bits)", "symbols seen", (t) => t.toFixed(1));
     const stride = f.width < 420 ? 5 : 2;
     for (let i = 0; i <= LENGTH; i += stride) f.svg.append(text(toX(i), f.bottom + 17, String(i)));
     heights.map((hs, i) => [hs, i]).reverse().forEach(([hs, i]) => {
       const points = hs.map((h, t) => [toX(t), toY(h)]);
-      f.svg.append(element("path", { d: path(points), class: `bw-line bw-look-${i}` }));
+      f.svg.append(element("path", { d: trace(points), class: `bw-line bw-look-${i}` }));
       points.forEach((point, t) => f.svg.append(i || t === n ? mark(i, point, t === n ? 4.5 : 2.6)
         : element("circle", { cx: point[0], cy: point[1], r: 2.6, class: "bw-past" })));
     });
   }
 
-  // ---- start ---------------------------------------------------------------------------------
-
-  function mountAll() {
-    for (const root of document.querySelectorAll('.bw-explorer[data-explorer="hmm"]')) {
-      if (root.dataset.mounted) continue;
-      root.dataset.mounted = "true";
-      try {
-        mount(root);
-      } catch (problem) {
-        root.textContent = `The explorer could not start: ${problem.message}`;
-        throw problem;
-      }
-    }
-  }
-
-  window.bwHmm = {
-    CHAINS, Episode, addPredictor, correct, divergence, draw, emissionOnly, entropy, filter, generator,
-    mountAll, predictors, probabilities, stationary, tablePredictor, transport, windowFilter,
-  };
-  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", mountAll);
-  else mountAll();
+  bwExplorer.start("hmm", "Hidden chain explorer", mount, {
+    CHAINS, Episode, addPredictor, correct, divergence, draw, emissionOnly, entropy, filter,
+    predictors, probabilities, stationary, tablePredictor, transport, windowFilter,
+  });
 })();

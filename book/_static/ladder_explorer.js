@@ -5,7 +5,7 @@
 (function () {
   "use strict";
 
-  const SVG = "http://www.w3.org/2000/svg";
+  const { axes, button, element, frame, generator, radios, slider, statusLine, text, trace, watchWidth } = bwExplorer;
   const VIEWS = {
     token: "its own token",
     window: "the last w pairs",
@@ -13,7 +13,6 @@
     bag: "how often each token came",
     order: "everything, in order",
   };
-  let mounted = 0;
 
   // ---- the mathematics -----------------------------------------------------------------------
 
@@ -118,16 +117,6 @@
     return truth.reduce((sum, p, i) => (p > 0 ? sum + p * Math.log2(p / guess[i]) : sum), 0);
   }
 
-  function generator(seed) { // mulberry32
-    let state = seed >>> 0;
-    return function () {
-      state = (state + 0x6d2b79f5) >>> 0;
-      let t = Math.imul(state ^ (state >>> 15), state | 1);
-      t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-      return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
-    };
-  }
-
   function episode(nValues, replacement, seed) {
     const random = generator(seed);
     const shuffle = () => range(nValues).map((i) => [random(), i]).sort((a, b) => a[0] - b[0]).map((p) => p[1]);
@@ -138,70 +127,35 @@
 
   // ---- small helpers -------------------------------------------------------------------------
 
-  const DRAWN = ["svg", "rect", "path", "line", "circle", "text"];
-
-  function element(name, attributes = {}, ...children) {
-    const node = DRAWN.includes(name) ? document.createElementNS(SVG, name) : document.createElement(name);
-    for (const [key, value] of Object.entries(attributes)) {
-      if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
-      else if (value === true) node.setAttribute(key, "");
-      else if (value !== false && value !== undefined) node.setAttribute(key, value);
-    }
-    node.append(...children);
-    return node;
-  }
-
-  const text = (x, y, words, anchor = "middle", kind = "") =>
-    element("text", { x, y, "text-anchor": anchor, class: kind }, words);
   const bits = (value) => value.toFixed(3);
 
   // ---- the explorer --------------------------------------------------------------------------
 
-  function mount(root) {
-    const id = `bw-ladder-${++mounted}`;
+  function mount(root, id) {
     const state = { view: "token", replacement: false, nValues: 8, pairs: 4, window: 3, seed: 1 };
     let shown = episode(state.nValues, state.replacement, state.seed);
 
-    function slider(name, words, min, max) {
-      const input = element("input", {
-        type: "range", min, max, value: state[name], id: `${id}-${name}`,
-        oninput: () => { state[name] = +input.value; settle(name === "nValues"); },
-      });
-      const output = element("output", { for: `${id}-${name}` });
-      const field = element("div", { class: "bw-field bw-slider" },
-        element("label", { for: `${id}-${name}` }, words), input, output);
-      return { field, input, output };
-    }
-
-    function radios(name, legend, options) {
-      return element("fieldset", { class: "bw-field" }, element("legend", {}, legend),
-        ...options.map(([words, value]) => element("label", {}, element("input", {
-          type: "radio", name: `${id}-${name}`, value: String(value), checked: state[name] === value,
-          onchange: () => { state[name] = value; settle(name === "replacement"); },
-        }), ` ${words}`)));
-    }
-
+    const control = (name, words, range) => slider(id, name, words, range, state[name],
+      (value) => { state[name] = value; settle(name === "nValues"); });
+    const choice = (name, legend, options) => radios(id, name, legend, options, state[name],
+      (value) => { state[name] = value; settle(name === "replacement"); });
     const controls = {
-      pairs: slider("pairs", "Pairs shown", 0, 7), window: slider("window", "Window, w", 1, 7),
-      nValues: slider("nValues", "Keys and values, V", 2, 10),
+      pairs: control("pairs", "Pairs shown", [0, 7]), window: control("window", "Window, w", [1, 7]),
+      nValues: control("nValues", "Keys and values, V", [2, 10]),
     };
-    const fresh = element("button", {
-      type: "button", "data-action": "new", onclick: () => { state.seed += 1; settle(true); },
-    }, "New episode");
+    const fresh = button("New episode", "new", () => { state.seed += 1; settle(true); });
     const strip = element("div", { class: "bw-strip" });
-    const status = element("p", { class: "bw-status", role: "status", "aria-live": "polite" });
+    const status = statusLine();
     const bars = element("div", { class: "bw-chart" }), curves = element("div", { class: "bw-chart" });
     const means = element("table", { class: "bw-means" });
 
     root.replaceChildren(
       element("div", { class: "bw-controls" },
-        radios("view", "A position sees", Object.entries(VIEWS).map(([view, words]) => [words, view])),
-        radios("replacement", "Asked is", [["each key once", false], ["keys that come back", true]]),
+        choice("view", "A position sees", Object.entries(VIEWS).map(([view, words]) => [words, view])),
+        choice("replacement", "Asked is", [["each key once", false], ["keys that come back", true]]),
         controls.pairs.field, controls.window.field, controls.nValues.field, fresh),
       strip, status, bars, curves,
       element("div", { class: "bw-scroll", tabindex: 0, role: "region", "aria-label": "Mean error of every view" }, means));
-    root.setAttribute("role", "group");
-    root.setAttribute("aria-label", "Ladder explorer");
 
     function settle(anew) {
       const V = state.nValues;
@@ -275,21 +229,6 @@
             element("td", { "data-view": view }, bits(mean(all[view])))))));
     }
 
-    function frame(box, height, label) {
-      const width = Math.max(box.clientWidth, 200);
-      box.drawnWidth = box.clientWidth;
-      const svg = element("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label });
-      return { svg, left: 46, right: width - 12, top: 28, bottom: height - 40 };
-    }
-
-    function axes(f, ticks, toY, title, below) {
-      for (const tick of ticks) {
-        f.svg.append(element("line", { x1: f.left, x2: f.right, y1: toY(tick), y2: toY(tick), class: "bw-grid" }),
-          text(f.left - 7, toY(tick) + 4, String(tick), "end"));
-      }
-      f.svg.append(text(4, 15, title, "start", "bw-title"), text((f.left + f.right) / 2, f.bottom + 35, below));
-    }
-
     function drawBars(box, guess, truth, key) {
       const told = guess.map((p, v) => `${v}: ${bits(p)} (exact ${bits(truth[v])})`).join(", ");
       const f = frame(box, 190, `Best prediction of this view for key ${key}, by value: ${told}.`);
@@ -303,7 +242,6 @@
         if (p) f.svg.append(bar(p, "bw-guess"));
         if (truth[v]) f.svg.append(bar(truth[v], "bw-bar"));
       });
-      box.replaceChildren(f.svg);
     }
 
     function drawCurves(box, all) {
@@ -317,7 +255,7 @@
       axes(f, range(Math.floor(top / tick) + 1).map((i) => i * tick), toY, "least possible error (bits)",
         "pairs shown before the question");
       range(V).forEach((i) => f.svg.append(text(toX(i), f.bottom + 17, String(i))));
-      const path = (heights) => heights.map((h, i) => `${i ? "L" : "M"}${toX(i)} ${toY(h)}`).join("");
+      const path = (heights) => trace(heights.map((h, i) => [toX(i), toY(h)]));
       for (const view of Object.keys(VIEWS)) {
         if (view !== state.view) f.svg.append(element("path", { d: path(all[view]), class: "bw-other" }));
       }
@@ -325,31 +263,11 @@
       row.forEach((h, i) => f.svg.append(element("circle", {
         cx: toX(i), cy: toY(h), r: i === state.pairs ? 6 : 3.5, class: i === state.pairs ? "bw-now" : "bw-past",
       })));
-      box.replaceChildren(f.svg);
     }
 
     settle(false);
-    new ResizeObserver(() => {
-      if (Math.abs(bars.clientWidth - (bars.drawnWidth || 0)) > 1) update();
-    }).observe(root);
+    watchWidth(root, bars, update);
   }
 
-  // ---- start ---------------------------------------------------------------------------------
-
-  function mountAll() {
-    for (const root of document.querySelectorAll('.bw-explorer[data-explorer="ladder"]')) {
-      if (root.dataset.mounted) continue;
-      root.dataset.mounted = "true";
-      try {
-        mount(root);
-      } catch (problem) {
-        root.textContent = `The explorer could not start: ${problem.message}`;
-        throw problem;
-      }
-    }
-  }
-
-  window.bwLadder = { best, floors, divergence, episode, mountAll };
-  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", mountAll);
-  else mountAll();
+  bwExplorer.start("ladder", "Ladder explorer", mount, { best, floors, divergence, episode });
 })();

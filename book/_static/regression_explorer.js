@@ -5,9 +5,8 @@
 (function () {
   "use strict";
 
-  const SVG = "http://www.w3.org/2000/svg";
+  const { button, element, frame, generator, slider, statusLine, text, trace, watchWidth } = bwExplorer;
   const REACH = 3, TALL = 5; // the picture shows t from -3 to 3 and y from -5 to 5
-  let mounted = 0;
 
   // ---- the mathematics -----------------------------------------------------------------------
 
@@ -44,17 +43,7 @@
   // The last points only: what a reader with a short memory still has.
   const recent = (points, memory) => points.slice(Math.max(0, points.length - memory));
 
-  // Random numbers that a seed repeats (mulberry32), and normal ones of them.
-  function generator(seed) {
-    let state = seed >>> 0;
-    return function () {
-      state = (state + 0x6d2b79f5) >>> 0;
-      let t = Math.imul(state ^ (state >>> 15), state | 1);
-      t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-      return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
-    };
-  }
-
+  // A standard normal number, of two even ones.
   function normal(random) {
     return Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
   }
@@ -63,19 +52,6 @@
   const tenth = (value) => Math.round(value * 10) / 10;
 
   // ---- small helpers -------------------------------------------------------------------------
-
-  const DRAWN = ["svg", "g", "rect", "path", "line", "circle", "text", "ellipse", "clipPath", "defs"];
-
-  function element(name, attributes = {}, ...children) {
-    const node = DRAWN.includes(name) ? document.createElementNS(SVG, name) : document.createElement(name);
-    for (const [key, value] of Object.entries(attributes)) {
-      if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
-      else if (value === true) node.setAttribute(key, "");
-      else if (value !== false && value !== undefined) node.setAttribute(key, value);
-    }
-    node.append(...children);
-    return node;
-  }
 
   // A minus sign that is one, and no "-0.00".
   function number(value, digits = 2) {
@@ -86,20 +62,19 @@
 
   // ---- the explorer --------------------------------------------------------------------------
 
-  function mount(root) {
-    const id = `bw-regression-${++mounted}`;
+  function mount(root, id) {
     let points = [], noise = 0.5, memory = 2, asked = 1, seed = 1, random, line;
 
-    const slider = (name, words, low, high, step, value, change) => {
-      const shown = element("output", { for: `${id}-${name}` }, number(value, step < 1 ? 1 : 0));
-      const input = element("input", {
-        type: "range", min: low, max: high, step, value, id: `${id}-${name}`, "data-control": name,
-        oninput: () => { change(+input.value); shown.textContent = number(+input.value, step < 1 ? 1 : 0); update(); },
+    function control(name, words, range, value, change) {
+      const show = (now) => number(now, range[2] < 1 ? 1 : 0);
+      const { field, output } = slider(id, name, words, range, value, (now) => {
+        change(now);
+        output.textContent = show(now);
+        update();
       });
-      return element("div", { class: "bw-field" }, element("label", { for: `${id}-${name}` }, words), input, shown);
-    };
-    const button = (words, action, press) =>
-      element("button", { type: "button", "data-action": action, onclick: press }, words);
+      output.textContent = show(value);
+      return field;
+    }
     const next = button("Nature adds a point", "next", () => { points.push(drawPoint()); update(); });
     const back = button("Remove last point", "back", () => { points.pop(); update(); });
     const fresh = button("New line", "new", () => start(seed + 1));
@@ -115,24 +90,22 @@
       update();
     });
 
-    const status = element("p", { class: "bw-status", role: "status", "aria-live": "polite" });
+    const status = statusLine();
     const bands = element("div", { class: "bw-chart" });
     const weights = element("div", { class: "bw-chart" });
     const told = element("p", { class: "bw-pairs" });
 
     root.replaceChildren(
       element("div", { class: "bw-controls" },
-        slider("noise", "Noise, standard deviation", 0.1, 1.5, 0.1, noise, (v) => { noise = v; }),
-        slider("memory", "Memory of the short one, points", 0, 6, 1, memory, (v) => { memory = v; }),
-        slider("asked", "Asked at t", -REACH, REACH, 0.1, asked, (v) => { asked = v; }),
+        control("noise", "Noise, standard deviation", [0.1, 1.5, 0.1], noise, (v) => { noise = v; }),
+        control("memory", "Memory of the short one, points", [0, 6, 1], memory, (v) => { memory = v; }),
+        control("asked", "Asked at t", [-REACH, REACH, 0.1], asked, (v) => { asked = v; }),
         element("div", { class: "bw-buttons" }, next, back, fresh),
         element("div", { class: "bw-field" }, element("span", {}, "Or a point of your own: t "), tBox,
           element("span", {}, " y "), yBox, add)),
       status,
       element("p", { class: "bw-label" }, "Click into the picture to add a point there."),
       bands, weights, told);
-    root.setAttribute("role", "group");
-    root.setAttribute("aria-label", "Regression explorer");
 
     function start(newSeed) {
       seed = newSeed;
@@ -167,9 +140,7 @@
     }
 
     start(seed);
-    new ResizeObserver(() => {
-      if (Math.abs(bands.clientWidth - (bands.drawnWidth || 0)) > 1) update();
-    }).observe(root);
+    watchWidth(root, bands, update);
   }
 
   // ---- the words -----------------------------------------------------------------------------
@@ -184,19 +155,6 @@
   }
 
   // ---- the drawings --------------------------------------------------------------------------
-
-  function frame(box, height, label) {
-    const width = Math.max(box.clientWidth, 200);
-    box.drawnWidth = box.clientWidth;
-    const svg = element("svg", {
-      viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label,
-    });
-    return { svg, width, left: 40, right: width - 12, top: 26, bottom: height - 40 };
-  }
-
-  function text(x, y, words, anchor = "middle", kind = "") {
-    return element("text", { x, y, "text-anchor": anchor, class: kind }, words);
-  }
 
   function grid(f, toX, toY, xs, ys, title, below) {
     for (const x of xs) {
@@ -224,17 +182,16 @@
       const [mean, variance] = predict(knows, t, s.noise);
       return [toX(t), toY(mean + wide * 2 * Math.sqrt(variance))];
     });
-    const path = (spots) => spots.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(2)} ${y.toFixed(2)}`).join("");
     const clip = `${s.id}-clip`;
     const inside = element("g", { "clip-path": `url(#${clip})` });
     f.svg.append(element("defs", {}, element("clipPath", { id: clip },
       element("rect", { x: f.left, y: f.top, width: f.right - f.left, height: f.bottom - f.top }))), inside);
     inside.append(
-      element("path", { d: `${path([...curve(s.short, 1), ...curve(s.short, -1).reverse()])}Z`, class: "bw-shade" }),
-      element("path", { d: path(curve(s.short, 0)), class: "bw-short" }),
-      element("path", { d: path(curve(s.exact, 1)), class: "bw-exact bw-edge" }),
-      element("path", { d: path(curve(s.exact, -1)), class: "bw-exact bw-edge" }),
-      element("path", { d: path(curve(s.exact, 0)), class: "bw-exact bw-mean" }),
+      element("path", { d: `${trace([...curve(s.short, 1), ...curve(s.short, -1).reverse()])}Z`, class: "bw-shade" }),
+      element("path", { d: trace(curve(s.short, 0)), class: "bw-short" }),
+      element("path", { d: trace(curve(s.exact, 1)), class: "bw-exact bw-edge" }),
+      element("path", { d: trace(curve(s.exact, -1)), class: "bw-exact bw-edge" }),
+      element("path", { d: trace(curve(s.exact, 0)), class: "bw-exact bw-mean" }),
       element("line", { x1: toX(s.asked), x2: toX(s.asked), y1: f.top, y2: f.bottom, class: "bw-asked" }));
     const kept = s.points.length - Math.min(s.memory, s.points.length);
     s.points.forEach(([t, y], i) => inside.append(element("circle", {
@@ -249,7 +206,6 @@
       },
     });
     f.svg.append(area);
-    box.replaceChildren(f.svg);
   }
 
   // The belief about intercept and slope as an ellipse, and those after fewer points, fading.
@@ -278,25 +234,7 @@
     steps.slice(-3).forEach((one) => f.svg.append(oval(one, "bw-past")));
     f.svg.append(oval(short, "bw-short-oval"), oval(now, "bw-now"),
       element("circle", { cx: toX(now.mean[0]), cy: toY(now.mean[1]), r: 3.5, class: "bw-centre" }));
-    box.replaceChildren(f.svg);
   }
 
-  // ---- start ---------------------------------------------------------------------------------
-
-  function mountAll() {
-    for (const root of document.querySelectorAll('.bw-explorer[data-explorer="regression"]')) {
-      if (root.dataset.mounted) continue;
-      root.dataset.mounted = "true";
-      try {
-        mount(root);
-      } catch (problem) {
-        root.textContent = `The explorer could not start: ${problem.message}`;
-        throw problem;
-      }
-    }
-  }
-
-  window.bwRegression = { belief, predict, entropy, kl, learned, recent, generator, normal, mountAll };
-  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", mountAll);
-  else mountAll();
+  bwExplorer.start("regression", "Regression explorer", mount, { belief, predict, entropy, kl, learned, recent, normal });
 })();

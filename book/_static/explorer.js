@@ -1,0 +1,125 @@
+// What all explorers share: elements, drawings on a pair of axes, repeatable random numbers, and how
+// an explorer starts. A classic script, so that it also runs from a folder; it is loaded before
+// theirs. A script NAME_explorer.js ends with bwExplorer.start("NAME", title, mount, its functions).
+(function () {
+  "use strict";
+
+  const SVG = "http://www.w3.org/2000/svg";
+  const DRAWN = ["svg", "g", "rect", "path", "line", "circle", "ellipse", "text", "defs", "clipPath"];
+  let mounted = 0;
+
+  // ---- elements ------------------------------------------------------------------------------
+
+  // An element of the page or of a drawing. oninput, onclick, ... are listeners; false and
+  // undefined leave an attribute out.
+  function element(name, attributes = {}, ...children) {
+    const node = DRAWN.includes(name) ? document.createElementNS(SVG, name) : document.createElement(name);
+    for (const [key, value] of Object.entries(attributes)) {
+      if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+      else if (value === true) node.setAttribute(key, "");
+      else if (value !== false && value !== undefined) node.setAttribute(key, value);
+    }
+    node.append(...children);
+    return node;
+  }
+
+  const button = (words, action, press) =>
+    element("button", { type: "button", "data-action": action, onclick: press }, words);
+
+  // A labelled slider and the number that it shows; move is called with the new value.
+  function slider(id, name, words, [min, max, step], value, move) {
+    const input = element("input", {
+      type: "range", min, max, step, value, id: `${id}-${name}`, "data-control": name,
+      oninput: () => move(+input.value),
+    });
+    const output = element("output", { for: `${id}-${name}` }, String(value));
+    const label = element("label", { for: `${id}-${name}` }, words);
+    return { field: element("div", { class: "bw-field bw-slider" }, label, input, output), input, output };
+  }
+
+  // One choice out of a few: options are [words, value], choose is called with the value.
+  function radios(id, name, legend, options, chosen, choose) {
+    return element("fieldset", { class: "bw-field" }, element("legend", {}, legend),
+      ...options.map(([words, value]) => element("label", {}, element("input", {
+        type: "radio", name: `${id}-${name}`, value: String(value), checked: value === chosen,
+        onchange: () => choose(value),
+      }), ` ${words}`)));
+  }
+
+  // The sentence that says in words what the drawings show, also to those who hear the page.
+  const statusLine = () => element("p", { class: "bw-status", role: "status", "aria-live": "polite" });
+
+  // ---- drawings ------------------------------------------------------------------------------
+
+  const text = (x, y, words, anchor = "middle", kind = "") =>
+    element("text", { x, y, "text-anchor": anchor, class: kind }, words);
+
+  // A line through points [x, y].
+  const trace = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x} ${y}`).join("");
+
+  // An empty drawing as wide as its box, with the room that ticks and titles need.
+  function frame(box, height, label) {
+    const width = Math.max(box.clientWidth, 200);
+    box.drawnWidth = box.clientWidth;
+    const svg = element("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label });
+    box.replaceChildren(svg);
+    return { svg, width, left: 46, right: width - 12, top: 28, bottom: height - 40 };
+  }
+
+  // Lines across at the ticks, a title above, and the name of the other axis below.
+  function axes(f, ticks, toY, title, below, format = String) {
+    for (const tick of ticks) {
+      f.svg.append(element("line", { x1: f.left, x2: f.right, y1: toY(tick), y2: toY(tick), class: "bw-grid" }),
+        text(f.left - 7, toY(tick) + 4, format(tick), "end"));
+    }
+    f.svg.append(text(4, 15, title, "start", "bw-title"), text((f.left + f.right) / 2, f.bottom + 35, below));
+  }
+
+  // ---- chance --------------------------------------------------------------------------------
+
+  // Random numbers from 0 to 1 that a seed repeats (mulberry32), as in widgets/hmm.py.
+  function generator(seed) {
+    let state = seed >>> 0;
+    return function () {
+      state = (state + 0x6d2b79f5) >>> 0;
+      let t = Math.imul(state ^ (state >>> 15), state | 1);
+      t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+      return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+    };
+  }
+
+  // ---- start ---------------------------------------------------------------------------------
+
+  // Draw again when the box of a drawing has another width.
+  function watchWidth(root, box, draw) {
+    new ResizeObserver(() => {
+      if (Math.abs(box.clientWidth - (box.drawnWidth || 0)) > 1) draw();
+    }).observe(root);
+  }
+
+  // Mount on every element .bw-explorer[data-explorer="NAME"], and show the functions as bwName.
+  // mount gets the element and an id of its own.
+  function start(name, title, mount, functions) {
+    function mountAll() {
+      for (const root of document.querySelectorAll(`.bw-explorer[data-explorer="${name}"]`)) {
+        if (root.dataset.mounted) continue;
+        root.dataset.mounted = "true";
+        root.setAttribute("role", "group");
+        root.setAttribute("aria-label", title);
+        try {
+          mount(root, `bw-${name}-${++mounted}`);
+        } catch (problem) {
+          root.textContent = `The explorer could not start: ${problem.message}`;
+          throw problem;
+        }
+      }
+    }
+    window[`bw${name[0].toUpperCase()}${name.slice(1)}`] = { ...functions, generator, mountAll };
+    if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", mountAll);
+    else mountAll();
+  }
+
+  window.bwExplorer = {
+    axes, button, element, frame, generator, radios, slider, start, statusLine, text, trace, watchWidth,
+  };
+})();

@@ -1,0 +1,154 @@
+"""What every explorer of the book's pages keeps to, whatever it shows.
+
+What each of them computes is tested beside its widget: test_widgets.py, test_NAME_explorer.py.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from _support_browser import chromium
+from _support_explorer import STATIC, explorer_opener
+
+pytestmark = pytest.mark.xdist_group("browser")
+MOUNT = ".bw-explorer"
+
+
+def full_bijection(page):
+    page.get_by_label("Keys and values, V").fill("20")
+    page.get_by_label("keys with replacement").check()
+    press(page, "next", 6)
+
+
+def full_hmm(page):
+    page.get_by_label("Symbols seen").fill("9")
+
+
+def full_ladder(page):
+    page.get_by_label("Keys and values, V").fill("10")
+    page.get_by_label("keys that come back").check()
+    page.get_by_label("how often each token came").check()
+
+
+def full_hazard(page):
+    page.get_by_label("Hazard", exact=True).fill("0.02")
+    page.get_by_label("Reliability", exact=True).fill("0.95")
+
+
+def full_regression(page):
+    press(page, "next", 5)
+
+
+# Every explorer, and how to make it as full as it gets.
+FULL = {
+    "bijection": full_bijection, "hazard": full_hazard, "hmm": full_hmm, "ladder": full_ladder,
+    "regression": full_regression,
+}  # fmt: skip
+
+
+def press(page, action: str, times: int) -> None:
+    for _ in range(times):
+        page.locator(f"[data-action={action}]").click()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture(params=sorted(FULL))
+def name(request):
+    return request.param
+
+
+@pytest.fixture
+def open_page(name, browser, tmp_path):
+    with explorer_opener(name, browser, tmp_path) as opened:
+        yield opened
+
+
+def test_every_explorer_is_here():
+    assert {path.name.split("_explorer")[0] for path in STATIC.glob("*_explorer.js")} == set(FULL)
+
+
+@pytest.mark.parametrize("theme, width", [("light", 1280), ("dark", 1280), ("light", 360), ("dark", 360)])
+def test_it_is_accessible_and_fits(open_page, name, theme, width):
+    from axe_playwright_python.base import AXE_SCRIPT
+
+    page = open_page(theme, width)
+    FULL[name](page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.evaluate(AXE_SCRIPT)
+    rules = page.evaluate(
+        "axe.run(document, {preload: false}).then(r => r.violations.map(v => v.id + ' ' + v.nodes[0].html))"
+    )
+    assert rules == []
+    for button in page.locator("button:visible").all():
+        box = button.bounding_box()
+        assert min(box["width"], box["height"]) >= 24  # WCAG 2.5.8
+    labels = page.eval_on_selector_all("svg[role=img]", "all => all.map(s => s.getAttribute('aria-label'))")
+    assert len(labels) >= 2 and all(re.search(r"\d", label) for label in labels)
+
+
+def test_the_keyboard_reaches_every_control(open_page):
+    """With Tab alone, and the one that has the focus can be seen; a group of radios is one stop."""
+    page = open_page()
+    stops = page.locator(MOUNT).evaluate("""root => [...root.querySelectorAll('input, button')]
+      .filter(e => !e.disabled && (e.type !== 'radio' || e.checked)).map((e, i) => e.dataset.stop = String(i))""")
+    page.locator("[data-stop='0']").focus()
+    for stop in stops:
+        assert page.evaluate("document.activeElement.dataset.stop") == stop
+        assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+        page.keyboard.press("Tab")
+    assert len(stops) >= 4
+
+
+def test_what_it_says_is_heard(open_page, name):
+    """A live region tells in words what a control has changed."""
+    page = open_page()
+    assert page.locator(MOUNT).get_attribute("role") == "group"
+    assert page.locator(MOUNT).get_attribute("aria-label").endswith("explorer")
+    status = page.locator("[role=status][aria-live=polite]")
+    before = status.text_content()
+    FULL[name](page)
+    assert re.search(r"\d", before) and status.text_content() != before
+
+
+def test_it_follows_the_width_of_the_page(open_page):
+    page = open_page(width=1280)
+    wide = page.locator("svg[role=img]").last.bounding_box()["width"]
+    page.set_viewport_size({"width": 400, "height": 900})
+    page.wait_for_function("w => document.querySelector('svg[role=img]:last-of-type').clientWidth < w", arg=wide)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+def test_dark_and_light_differ(open_page):
+    read = "getComputedStyle(document.querySelector('svg[role=img] text')).fill"
+    assert open_page("light").evaluate(read) != open_page("dark").evaluate(read)
+
+
+def test_without_javascript_a_sentence_stands_there(open_page, name):
+    page = open_page(java_script_enabled=False)
+    assert page.locator(MOUNT).bounding_box()["height"] > 40
+    assert "It needs JavaScript" in (STATIC / f"{name}_explorer.css").read_text("utf-8")
+
+
+def test_a_failure_is_told_on_the_page(browser, tmp_path):
+    """An explorer that cannot start says so where it stands, and the error is not swallowed."""
+    script = (STATIC / "hazard_explorer.js").read_text("utf-8")
+    assert script.count("function mount(root, id) {") == 1
+    with pytest.raises(AssertionError, match="no ruler"), explorer_opener("hazard", browser, tmp_path) as opened:
+        broken = script.replace("function mount(root, id) {", 'function mount(root, id) { throw new Error("no ruler");')
+        (tmp_path / "hazard_explorer.js").write_text(broken, "utf-8")
+        words = opened().locator(MOUNT).text_content()
+    assert words == "The explorer could not start: no ruler"
+
+
+@pytest.mark.parametrize("file", sorted(path.name for path in STATIC.glob("*explorer.*")))
+def test_it_asks_for_nothing_outside_itself(file):
+    text = (STATIC / file).read_text("utf-8").replace("http://www.w3.org/2000/svg", "")
+    text = re.sub(r"url\(#\$\{clip\}\)", "", re.sub(r"//[^\n]*", "", text))
+    assert not re.search(r"https?:|//\w|\bimport\b|\bfetch\b|url\(", text)
