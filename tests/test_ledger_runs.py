@@ -115,8 +115,23 @@ def test_means_over_seeds_count_what_has_the_measure():
 
 @pytest.mark.parametrize("group", ["architectures", "rates", "doubled"])
 def test_every_cell_is_recognised_for_what_it_is(group):
-    kind = {"architectures": "plain", "rates": "rate", "doubled": "doubled"}[group]
-    assert {trained.kind_of(row(cell)) for cell in plan(group)} == {kind}
+    kinds = {"architectures": {"plain"}, "rates": {"rate"}, "doubled": {"doubled", "both"}}[group]
+    assert {trained.kind_of(row(cell)) for cell in plan(group)} == kinds
+
+
+def test_a_better_rate_is_doubled_too():
+    """What the longer run came to is told with the reason that nothing is settled."""
+    name = "hmm-lstm-classroom-deep"
+    rows = plain(name, (0.24,) * 3)
+    rows += [row(cell, kl=0.24 if cell.recipe.learning_rate < 0.01 else 0.15) for cell in cells("rates", name)]
+    rows += [row(cell, kl={"doubled": 0.23, "both": 0.02}[trained.kind_of(row(cell))]) for cell in cells("doubled", name)]
+    found = trained.controls(name, rows)
+    assert (found["kl_best"], found["kl_doubled"], found["kl_both"]) == (0.15, 0.23, 0.02)
+    counts, words = controls_suffice(found)
+    assert not counts and words == (
+        "another learning rate brings its KL to 0.15, and twice the budget at another rate to 0.02"
+    )
+    assert trained.mean_over_seeds(trained.plain_rows(name, rows), "kl")[0] == 0.24
 
 
 def test_a_recipe_that_no_plan_has_any_more_is_no_evidence():

@@ -408,11 +408,14 @@ def controls_suffice(controls: dict) -> tuple[bool, str]:
     rates = set(controls.get("learning_rates", []))
     if len(rates) < MIN_LEARNING_RATES:
         return False, f"{len(rates)} of at least {MIN_LEARNING_RATES} learning rates were tried"
-    before, best, after = (_number(controls.get(name)) for name in ("kl", "kl_best", "kl_doubled"))
+    before, best, after, both = (
+        _number(controls.get(name)) for name in ("kl", "kl_best", "kl_doubled", "kl_both")
+    )
     if before is None or after is None:
         return False, "the budget was not doubled"
     if best is not None and best < (1 - MAX_KL_CHANGE) * before:
-        return False, f"another learning rate brings its KL to {best:.3g}"
+        longer = "" if both is None else f", and twice the budget at another rate to {both:.3g}"
+        return False, f"another learning rate brings its KL to {best:.3g}{longer}"
     change = abs(after - before) / before if before else math.inf
     if not change < MAX_KL_CHANGE:
         return False, "doubling the budget still moved its KL"

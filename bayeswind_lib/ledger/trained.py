@@ -19,7 +19,7 @@ from bayeswind_lib.training.recipe import Recipe
 
 # Plans whose cells bear the names of other plans' cells.
 CONTROLS = ("rates", "doubled", "optimisers", "convergence")
-KINDS = ("plain", "rate", "doubled", "unplanned", "other")
+KINDS = ("plain", "rate", "doubled", "both", "unplanned", "other")
 
 
 def runs(
@@ -115,7 +115,7 @@ def plain_recipes() -> dict[str, Recipe]:
 
 
 def kind_of(row: dict) -> str:
-    """What a run is to its name: the plain run, one at another rate, one of twice the budget.
+    """What a run is to its name: the plain run, or one at another "rate", of "doubled" budget, or both.
 
     "unplanned": no plan knows the name. "other": the plan says something else by now.
     """
@@ -135,6 +135,9 @@ def _kind(name: str, seed: int, tag: str, rate: float, matrix_rate: float) -> st
         "plain": own,
         "rate": own.but(learning_rate=rate, matrix_learning_rate=matrix_rate),
         "doubled": own.but(steps=2 * own.steps),
+        "both": own.but(
+            steps=2 * own.steps, learning_rate=rate, matrix_learning_rate=matrix_rate
+        ),
     }
     return next((kind for kind, wanted in candidates.items() if wanted.tag == tag), "other")
 
@@ -174,8 +177,8 @@ def controls(name: str, rows: Iterable[dict]) -> dict:
     Returns:
         learning_rates: all at which a run of this budget ended, the plain one's first;
         kl: of the plain run, bits; kl_best: the lowest at another rate; kl_doubled: after twice
-        the budget. All of the lowest seed that has a plain run, so that nothing else differs;
-        {} without one.
+        the budget; kl_both: after twice the budget at another rate. All of the lowest seed that
+        has a plain run, so that nothing else differs; {} without one.
     """
     rows = [row for row in rows if row["name"] == name and row.get("schedule_ended")]
     plain = plain_rows(name, rows)
@@ -183,13 +186,15 @@ def controls(name: str, rows: Iterable[dict]) -> dict:
         return {}
     base = plain[0]
     same_seed = [row for row in rows if row["seed"] == base["seed"]]
-    rates = [row for row in same_seed if kind_of(row) == "rate"]
-    doubled = [row for row in same_seed if kind_of(row) == "doubled"]
+    rates, doubled, both = (
+        [row for row in same_seed if kind_of(row) == kind] for kind in ("rate", "doubled", "both")
+    )
     return {
         "learning_rates": list(dict.fromkeys(rate_of(row) for row in [base, *rates])),
         "kl": float(base["kl"]),
         "kl_best": min((float(row["kl"]) for row in rates), default=None),
         "kl_doubled": float(doubled[0]["kl"]) if doubled else None,
+        "kl_both": min((float(row["kl"]) for row in both), default=None),
     }
 
 
