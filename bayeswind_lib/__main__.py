@@ -18,7 +18,7 @@ except ImportError:  # the one part of the library that needs it
 from bayeswind_lib import checkpoints, scoring, training
 from bayeswind_lib.checkpoints.files import write_atomically
 from bayeswind_lib.training import plans
-from bayeswind_lib.training.sweep import describe, is_begun, read_row, read_rows
+from bayeswind_lib.training.sweep import describe, is_begun, read_row, read_rows, runs_text
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False,
@@ -197,7 +197,7 @@ def _ship_winners(cells: list[plans.Cell], folder: Path, dtype: str) -> None:
 def _write_rows(cells: list[plans.Cell], folder: Path, path: Path) -> None:
     """Write {"runs": [row, ...]} of the finished cells."""
     rows = read_rows(cells, folder)
-    write_atomically(path, (json.dumps({"runs": rows}, indent=1) + "\n").encode())
+    write_atomically(path, runs_text(rows).encode())
     typer.echo(f"{len(rows)} of {len(cells)} runs are in {path}")
 
 

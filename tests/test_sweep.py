@@ -331,6 +331,10 @@ def test_a_row_says_what_was_run_and_how_it_went(alone):
     first = next(point for point in model.record["curve"] if point["entropy_mae"] <= 0.1)
     assert row["episodes_to"]["0.1"] == first["episodes"] > 0
     assert row["seconds_to"]["0.1"] == first["seconds"]
+    whole = {point["episodes"]: point["kl"] for point in model.record["curve"]}
+    kept = [point["episodes"] for point in row["curve"]]
+    assert 2 <= len(kept) <= 41 and (kept[0], kept[-1]) == (min(whole), max(whole))
+    assert all(point["kl"] == pytest.approx(whole[point["episodes"]], rel=1e-4) for point in row["curve"])
 
 
 def test_cells_that_differ_in_rate_only_keep_their_own_weights(alone):

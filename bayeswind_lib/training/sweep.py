@@ -85,6 +85,27 @@ def reached(curve: list[dict], what: str = "episodes") -> dict[str, float | None
     }
 
 
+def thinned(curve: list[dict], points: int = 41) -> list[dict]:
+    """The KL of a learning curve at evenly spaced rows of it, the first and the last among them.
+
+    Small enough to be kept of every run, also of one whose weights are not.
+
+    >>> thinned([{"episodes": 64 * i, "kl": 1 / 3} for i in range(200)], points=3)[1]
+    {'episodes': 6400, 'kl': 0.33333}
+    """
+    last = len(curve) - 1
+    kept = sorted({round(i * last / (points - 1)) for i in range(points)})
+    return [
+        {"episodes": curve[i]["episodes"], "kl": float(f"{curve[i]['kl']:.5g}")} for i in kept
+    ]
+
+
+def runs_text(rows: Iterable[dict]) -> str:
+    """The record of many runs as JSON, a line a run, so that a changed run is a changed line."""
+    lines = ",\n".join(json.dumps(row, sort_keys=True, allow_nan=False) for row in rows)
+    return f'{{"runs": [\n{lines}\n]}}\n'
+
+
 def run_cell(
     cell: Cell, folder: str | Path, n_episodes: int = N_EPISODES["paper"], save_weights: bool = True,
     device: str = "cpu", stop: Callable[[], bool] | None = None,
@@ -126,6 +147,7 @@ def _row(cell: Cell, record: dict, scores: dict) -> dict:
         | {key: scores[key] for name in MEASURES for key in (name, f"{name}_se")}
         | {"n_episodes": scores["n_episodes"]}
         | {f"{what}_to": reached(record["curve"], what) for what in ("episodes", "seconds")}
+        | {"curve": thinned(record["curve"])}
     )
 
 
