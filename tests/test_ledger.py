@@ -272,6 +272,14 @@ def test_a_failure_counts_only_with_its_controls(value, controls, status):
     assert judge(claim, Evidence(value, 1e-4, NULL, controls=controls))[0] == status
 
 
+@pytest.mark.parametrize(("rescued", "status"), [(None, "reproduced"), (0.51, "reproduced"), (0.49, "not reproduced")])
+def test_what_cannot_be_done_is_refuted_by_one_longer_run(rescued, status):
+    claim = dataclasses.replace(CLAIM, test="fails", band=[1.8, 1.9], fails_above=0.5, published="1.85")
+    found = judge(claim, Evidence(1.85, 1e-4, NULL, controls=ENOUGH, rescued=rescued))
+    assert found[0] == status
+    assert ("after twice the budget it does not: 0.49" in found[1]) == (status == "not reproduced")
+
+
 def test_a_missing_ingredient_makes_it_not_testable_and_is_named():
     claim = dataclasses.replace(CLAIM, missing="the trainer")
     assert judge(claim, Evidence(0.001, 1e-4, NULL)) == ("not testable", "missing: the trainer")

@@ -56,12 +56,14 @@ def plain(name: str, values=(0.41, 0.41, 0.41), **changes) -> list[dict]:
 
 
 def controls(name: str, kl: float, best: float | None = None, doubled: float | None = None) -> list[dict]:
-    """Runs at the four other rates (the last with KL `best`) and one of twice the budget."""
-    rates = [row(cell, kl=kl) for cell in cells("rates", name)]
-    if best is not None:
-        rates[-1]["kl"] = best
-    twice = [row(cell, kl=kl if doubled is None else doubled) for cell in cells("doubled", name)]
-    return rates + twice
+    """Runs at the four other rates (the last with KL `best`) and one of twice the budget.
+
+    Their entropy errors are the same numbers.
+    """
+    rates = [kl, kl, kl, kl if best is None else best]
+    runs = list(zip(cells("rates", name), rates, strict=True))
+    runs += [(cell, kl if doubled is None else doubled) for cell in cells("doubled", name)]
+    return [row(cell, kl=value, entropy_mae=value) for cell, value in runs]
 
 
 @pytest.fixture
@@ -174,6 +176,20 @@ def test_the_rule_for_failures_is_computed_from_the_plans_rates_and_doubled(chan
     twice = [] if "doubled" in changes and changes["doubled"] is None else twice
     found = controls_suffice(trained.controls(name, plain(name) + rates + twice))
     assert found[0] == counts and words in found[1]
+
+
+def test_a_ledger_row_finds_the_run_that_refutes_it(stored):
+    """In the unit of the claim: a share of what the uniform guess has."""
+    name = "hmm-lstm-classroom-deep"
+    rows = plain(name, (0.37,) * 3) + [row(cell, kl=0.3, entropy_mae=0.36) for cell in cells("rates", name)]
+    stored(rows + [row(cell, kl=0.3, entropy_mae=0.35) for cell in cells("doubled", name)])
+    assert bw.ledger.row("transport-lstm-deep")["status"] != "not reproduced"
+    (both,) = [cell for cell in cells("doubled", name) if trained.kind_of(row(cell)) == "both"]
+    stored(rows + [row(both, kl=0.01, entropy_mae=0.02)])
+    found = bw.ledger.row("transport-lstm-deep")
+    assert found["status"] == "not reproduced" and "with the plain recipe it fails" in found["reason"]
+    stored(rows + [row(both, kl=0.01, entropy_mae=0.02, schedule_ended=False)])
+    assert bw.ledger.row("transport-lstm-deep")["status"] != "not reproduced"
 
 
 def test_a_control_that_had_not_ended_does_not_count():
