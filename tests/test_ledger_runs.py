@@ -115,9 +115,9 @@ def test_means_over_seeds_count_what_has_the_measure():
     assert bw.ledger.mean_over_seeds(rows, "kl")[0] == math.inf
 
 
-@pytest.mark.parametrize("group", ["architectures", "rates", "doubled"])
+@pytest.mark.parametrize("group", ["architectures", "rates", "doubled", "longer"])
 def test_every_cell_is_recognised_for_what_it_is(group):
-    kinds = {"architectures": {"plain"}, "rates": {"rate"}, "doubled": {"doubled", "both"}}[group]
+    kinds = {"architectures": {"plain"}, "rates": {"rate"}, "doubled": {"doubled", "both"}, "longer": {"longer"}}[group]
     assert {trained.kind_of(row(cell)) for cell in plan(group)} == kinds
 
 
@@ -176,6 +176,15 @@ def test_the_rule_for_failures_is_computed_from_the_plans_rates_and_doubled(chan
     twice = [] if "doubled" in changes and changes["doubled"] is None else twice
     found = controls_suffice(trained.controls(name, plain(name) + rates + twice))
     assert found[0] == counts and words in found[1]
+
+
+@pytest.mark.parametrize(("kl", "counts"), [(2.99, True), (2.5, False)])
+def test_a_run_longer_still_can_take_a_failure_back(kl, counts):
+    name = "recall-transformer-classroom"
+    rows = plain(name, (3.0,) * 3) + controls(name, 3.0)
+    (long,) = cells("longer", name)
+    found = controls_suffice(trained.controls(name, rows + [row(long, kl=kl)]))
+    assert found[0] == counts and ("a longer run brings its KL to 2.5" in found[1]) == (not counts)
 
 
 def test_a_ledger_row_finds_the_run_that_refutes_it(stored):

@@ -98,7 +98,7 @@ def _result(cell, stored: list[dict], records: dict) -> Result:
     shipped = store.lookup(records.get("networks"), f"networks/{cell.name}/0/scores/longer")
     others = [
         row for row in stored
-        if row["name"] == cell.name and trained.kind_of(row) in ("rate", "doubled", "both")
+        if row["name"] == cell.name and trained.kind_of(row) in trained.TRIED
     ]
     return Result(
         cell.name, recipe.tunnel, config, _label(cell.name), tuple(rows), tuple(others),

@@ -126,7 +126,7 @@ def _rescued(claim: Claim, base: float, records: dict) -> float | None:
     tried = [
         row for row in trained.all_rows(records)
         if row["name"] == claim.network and row.get("schedule_ended")
-        and trained.kind_of(row) in ("rate", "doubled", "both")
+        and trained.kind_of(row) in trained.TRIED
         and _number(lookup(row, claim.measure)) is not None
     ]
     best = min(tried, key=lambda row: float(row["kl"]), default=None)
@@ -440,6 +440,9 @@ def controls_suffice(controls: dict) -> tuple[bool, str]:
     if best is not None and best < (1 - MAX_KL_CHANGE) * before:
         longer = "" if both is None else f", and twice the budget at another rate to {both:.3g}"
         return False, f"another learning rate brings its KL to {best:.3g}{longer}"
+    longer = _number(controls.get("kl_longer"))
+    if longer is not None and longer < (1 - MAX_KL_CHANGE) * before:
+        return False, f"a longer run brings its KL to {longer:.3g}"
     change = abs(after - before) / before if before else math.inf
     if not change < MAX_KL_CHANGE:
         return False, "doubling the budget still moved its KL"

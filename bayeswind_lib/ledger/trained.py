@@ -18,8 +18,9 @@ from bayeswind_lib.training.plans import PLANS, Cell, plan
 from bayeswind_lib.training.recipe import Recipe
 
 # Plans whose cells bear the names of other plans' cells.
-CONTROLS = ("rates", "doubled", "optimisers", "convergence")
-KINDS = ("plain", "rate", "doubled", "both", "unplanned", "other")
+CONTROLS = ("rates", "doubled", "longer", "optimisers", "convergence")
+KINDS = ("plain", "rate", "doubled", "both", "longer", "unplanned", "other")
+TRIED = ("rate", "doubled", "both", "longer")  # what else was tried of a name
 
 
 def runs(
@@ -115,18 +116,19 @@ def plain_recipes() -> dict[str, Recipe]:
 
 
 def kind_of(row: dict) -> str:
-    """What a run is to its name: the plain run, or one at another "rate", of "doubled" budget, or both.
+    """What a run is to its name: the plain run, one at another "rate", of "doubled" budget, or both,
+    or "longer" still.
 
     "unplanned": no plan knows the name. "other": the plan says something else by now.
     """
     return _kind(
         row["name"], row["seed"], row["recipe_tag"],
-        float(row["learning_rate"]), float(row["matrix_learning_rate"]),
+        float(row["learning_rate"]), float(row["matrix_learning_rate"]), int(row["steps"]),
     )
 
 
 @lru_cache(maxsize=10_000)
-def _kind(name: str, seed: int, tag: str, rate: float, matrix_rate: float) -> str:
+def _kind(name: str, seed: int, tag: str, rate: float, matrix_rate: float, steps: int) -> str:
     recipe = plain_recipes().get(name)
     if recipe is None:
         return "unplanned"
@@ -138,6 +140,7 @@ def _kind(name: str, seed: int, tag: str, rate: float, matrix_rate: float) -> st
         "both": own.but(
             steps=2 * own.steps, learning_rate=rate, matrix_learning_rate=matrix_rate
         ),
+        "longer": own.but(steps=max(steps, 2 * own.steps)),
     }
     return next((kind for kind, wanted in candidates.items() if wanted.tag == tag), "other")
 
@@ -177,8 +180,8 @@ def controls(name: str, rows: Iterable[dict]) -> dict:
     Returns:
         learning_rates: all at which a run of this budget ended, the plain one's first;
         kl: of the plain run, bits; kl_best: the lowest at another rate; kl_doubled: after twice
-        the budget; kl_both: after twice the budget at another rate. All of the lowest seed that
-        has a plain run, so that nothing else differs; {} without one.
+        the budget; kl_both: after twice the budget at another rate; kl_longer: after a longer run
+        still. All of the lowest seed that has a plain run, so that nothing else differs; {} without.
     """
     rows = [row for row in rows if row["name"] == name and row.get("schedule_ended")]
     plain = plain_rows(name, rows)
@@ -189,12 +192,14 @@ def controls(name: str, rows: Iterable[dict]) -> dict:
     rates, doubled, both = (
         [row for row in same_seed if kind_of(row) == kind] for kind in ("rate", "doubled", "both")
     )
+    longer = [row for row in same_seed if kind_of(row) == "longer"]
     return {
         "learning_rates": list(dict.fromkeys(rate_of(row) for row in [base, *rates])),
         "kl": float(base["kl"]),
         "kl_best": min((float(row["kl"]) for row in rates), default=None),
         "kl_doubled": float(doubled[0]["kl"]) if doubled else None,
         "kl_both": min((float(row["kl"]) for row in both), default=None),
+        "kl_longer": min((float(row["kl"]) for row in longer), default=None),
     }
 
 

@@ -171,6 +171,14 @@ def _faster(plain: Recipe, factor: float) -> dict[str, float]:
     }
 
 
+LSTM_DOUBLED = 16_000  # updates after which the recall LSTM has left its plateau
+
+
+def longer() -> list[Cell]:
+    """The recall transformer with as many updates as the longest run of the LSTM, one seed."""
+    return [cell("recall", "transformer", steps=LSTM_DOUBLED)]
+
+
 def published() -> list[Cell]:
     """The published scale: the HMM transformer, and the per-token MLP on the bijection."""
     return [
@@ -225,6 +233,7 @@ PLANS: dict[str, Callable[[], list[Cell]]] = {
     "data": data,
     "rates": rates,
     "doubled": doubled,
+    "longer": longer,
     "published": published,
     "optimisers": optimisers,
     "convergence": convergence,
