@@ -369,6 +369,7 @@ def test_without_runs_every_cell_says_so():
 
 def test_the_grid_is_a_table_with_scopes_and_links_to_its_records():
     rows = plain("hmm-lstm-classroom", (0.007, 0.008, 0.009)) + plain("recall-mlp-classroom-sum", accuracy=0.5)
+    rows[0]["curve"] = [{"episodes": 64, "kl": 0.123456}]
     found = Tables(page_of(rows))
     assert found.rows[0] == [("th", "col")] * 5
     assert all(cells == [("th", "row")] + [("td", None)] * 4 for cells in found.rows[1:])
@@ -376,6 +377,7 @@ def test_the_grid_is_a_table_with_scopes_and_links_to_its_records():
     assert found.links == ["#run-hmm-lstm-classroom", "#run-recall-mlp-classroom-sum"]
     assert sorted(found.ids) == ["run-hmm-lstm-classroom", "run-recall-mlp-classroom-sum"]
     html = page_of(rows)
+    assert "0.123456" not in html  # a curve is no fact to read
     assert "0.00800 ± 0.00058" in html and "accuracy 50.0 %" in html and "3 seeds" in html
     assert html.count('"name": "hmm-lstm-classroom"'.replace('"', "&quot;")) == 3
 

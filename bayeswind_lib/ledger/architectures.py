@@ -234,7 +234,7 @@ class RunRecords:
     def _fold(self, result: Result) -> str:
         groups = "".join(
             f"<p>{escape(title)}</p><pre tabindex=\"0\">{escape(_json_lines(rows))}</pre>"
-            for title, rows in (("The runs:", result.rows), ("Other rates and twice the budget:", result.others))
+            for title, rows in (("The runs:", result.rows), ("Other rates and larger budgets:", result.others))
             if rows
         )
         return (
@@ -244,7 +244,9 @@ class RunRecords:
 
 
 def _json_lines(rows: Sequence[dict]) -> str:
-    return "\n".join(json.dumps(row, sort_keys=True) for row in rows)
+    """Rows as JSON, a line a row, without their learning curves."""
+    facts = [{key: value for key, value in row.items() if key != "curve"} for row in rows]
+    return "\n".join(json.dumps(row, sort_keys=True) for row in facts)
 
 
 def _smalls(texts: Iterable[str]) -> str:
