@@ -106,6 +106,24 @@ def test_the_keyboard_reaches_every_control(open_page):
     assert len(stops) >= 4
 
 
+def test_arrow_keys_move_every_slider(open_page):
+    page = open_page()
+    sliders = page.locator("input[type=range]:enabled").all()
+    for slider in sliders:
+        page.evaluate("e => e.scrollIntoView()", slider.element_handle())
+        slider.focus()
+        status, value = page.locator("[role=status]").text_content(), slider.input_value()
+        page.keyboard.press("ArrowRight")
+        if slider.input_value() == value:  # it stood at its end
+            page.keyboard.press("ArrowLeft")
+        assert slider.input_value() != value
+        told = page.locator("[role=status]").text_content()
+        shown = slider.evaluate("e => e.parentElement.querySelector('output').textContent")
+        assert float(shown.split()[0].replace("\u2212", "-")) == float(slider.input_value())
+        assert told and (told != status or "window" in slider.get_attribute("id"))  # nothing seen yet
+    assert sliders
+
+
 def test_what_it_says_is_heard(open_page, name):
     """A live region tells in words what a control has changed."""
     page = open_page()
