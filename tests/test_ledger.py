@@ -226,7 +226,7 @@ def test_counts_cover_all_rows():
 CLAIM = Claim(
     id="made-up", kind="paper", source="s", statement="s", published="0.007", unit="bits", how="h",
     test="reaches", tunnel="bijection", architecture="transformer", null={}, not_testable_if="n",
-    band=0.0075, partly=0.015, network="bijection-transformer", measure="kl",
+    band=0.0075, network="bijection-transformer", measure="kl",
 )
 NULL = Null(1.2, 1.1, 1.3, 20, "untrained")
 ENOUGH = {"learning_rates": [1e-3, 2e-3, 4e-3, 8e-3], "kl": 0.10, "kl_doubled": 0.095}
@@ -245,6 +245,7 @@ ENOUGH = {"learning_rates": [1e-3, 2e-3, 4e-3, 8e-3], "kl": 0.10, "kl_doubled": 
         (0.0151, {"controls": ENOUGH | {"learning_rates": [1e-3] * 4}}, "not settled"),
         (0.0151, {"controls": ENOUGH | {"kl_doubled": 0.089}}, "not settled"),
         (0.0151, {"controls": ENOUGH | {"kl_doubled": None}}, "not settled"),
+        (0.0151, {"controls": ENOUGH | {"kl_both": 0.001}}, "not settled"),
         (0.0151, {"controls": ENOUGH, "finished": False}, "not settled"),
         (0.0070, {"finished": False}, "not settled"),
         (0.0070, {"null": Null(0.0072, 0.0069, 0.008, 20, "untrained")}, "not settled"),
@@ -277,7 +278,56 @@ def test_what_cannot_be_done_is_refuted_by_one_longer_run(rescued, status):
     claim = dataclasses.replace(CLAIM, test="fails", band=[1.8, 1.9], fails_above=0.5, published="1.85")
     found = judge(claim, Evidence(1.85, 1e-4, NULL, controls=ENOUGH, rescued=rescued))
     assert found[0] == status
-    assert ("after twice the budget it does not: 0.49" in found[1]) == (status == "not reproduced")
+    assert ("not always: another rate or a larger budget, 0.49" in found[1]) == (status == "not reproduced")
+
+
+@pytest.mark.parametrize(
+    ("shares", "partly", "status"),
+    [((1.85, 1.84), None, "reproduced"), ((1.85, 0.02), None, "not reproduced"), ((1.85, 0.4), 0.1, "partly"), ((1.85, 0.02), 0.1, "not reproduced")],
+)
+def test_one_seed_that_succeeds_refutes_that_it_cannot_be_done(shares, partly, status):
+    claim = dataclasses.replace(CLAIM, test="fails", band=[1.8, 1.9], fails_above=0.5, published="1.85", partly=partly)
+    runs = tuple({"seed": seed} for seed in range(2))
+    assert judge(claim, Evidence(1.85, 1e-4, NULL, runs=runs, shares=shares, controls=ENOUGH))[0] == status
+
+
+def test_a_small_network_refutes_no_published_success():
+    small = dataclasses.replace(CLAIM, preset="classroom")
+    status, reason = judge(small, Evidence(0.1, 1e-4, NULL, controls=ENOUGH))
+    assert status == "not settled" and "says nothing about the published network" in reason
+    derived = dataclasses.replace(small, kind="derived")  # a claim about that size
+    assert judge(derived, Evidence(0.1, 1e-4, NULL, controls=ENOUGH))[0] == "not reproduced"
+
+
+@pytest.mark.parametrize(
+    ("value", "controls", "status"),
+    [(0.0092, {}, "reproduced"), (0.001, ENOUGH, "not reproduced"), (0.02, {}, "partly"), (0.1, {}, "not settled"), (0.1, ENOUGH, "not reproduced")],
+)
+def test_the_level_of_a_network_has_two_sides(value, controls, status):
+    """A network without a jump does not reproduce a published jump."""
+    claim = dataclasses.replace(CLAIM, test="within", band=[0.008, 0.01], partly=[0.003, 0.03], published="0.0092")
+    assert judge(claim, Evidence(value, 1e-4, NULL, controls=controls))[0] == status
+
+
+def ratio(ours: dict, theirs: dict, **changes) -> tuple[str, str]:
+    claim = dataclasses.replace(CLAIM, test="within", band=[1.0, 9.0], over="hmm-mamba", **changes)
+    return judge(claim, Evidence(2.0, 0.1, NULL, runs=(ours,), base_runs=(theirs,)))
+
+
+def test_a_ratio_of_two_networks_needs_equal_sizes_and_budgets():
+    ours = {"parameters": 150_000, "episodes": 1000}
+    assert ratio(ours, {"parameters": 140_000, "episodes": 1050})[0] == "reproduced"
+    status, reason = ratio(ours, {"parameters": 60_000, "episodes": 1000})
+    assert status == "not settled" and "parameters 60,000 against 150,000" in reason and "episodes" not in reason
+    assert "episodes 2,000" in ratio(ours, {"parameters": 150_000, "episodes": 2000})[1]
+
+
+def test_a_ratio_of_two_networks_has_to_be_the_most_extreme_way_to_deal_out_the_seeds():
+    claim = dataclasses.replace(CLAIM, test="at_least", band=1.0, published="2.0", over="hmm-mamba")
+    dealt = Null(1.0, 0.5, 2.0, 20, "dealt out")
+    assert judge(claim, Evidence(2.0, 0.1, dealt))[0] == "reproduced"
+    assert judge(claim, Evidence(1.9, 0.1, dealt, controls=ENOUGH))[0] == "not reproduced"
+    assert judge(claim, Evidence(2.0, 0.1, dataclasses.replace(dealt, draws=2)))[0] == "not settled"
 
 
 def test_a_missing_ingredient_makes_it_not_testable_and_is_named():

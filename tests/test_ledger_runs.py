@@ -260,10 +260,15 @@ def test_efforts_are_compared_and_their_null_deals_the_runs_out_again(stored):
 
 
 def test_two_networks_are_compared(stored):
-    stored(plain("hmm-transformer-classroom", (0.02,) * 3) + plain("hmm-mamba-classroom", (0.04,) * 3))
+    both = plain("hmm-transformer-classroom", (0.02,) * 3) + plain("hmm-mamba-classroom", (0.04,) * 3)
+    stored(both)
+    found = bw.ledger.row("hmm-mamba-beats-transformer-small")
+    assert found["status"] == "not settled" and "episodes 128,000 against 192,000" in found["reason"]
+    stored([r | {"episodes": 192_000} for r in both])
     found = bw.ledger.row("hmm-mamba-beats-transformer-small")
     assert (found["measured"], found["status"]) == (0.5, "not reproduced")
-    assert len(found["runs"]) == 6
+    assert len(found["runs"]) == len(found["base_runs"]) == 3 and found["draws"] == 20
+    assert found["null_low"] == 0.5 and found["null_high"] == 2.0
 
 
 def test_the_classroom_size_is_quoted_while_the_published_one_is_lacking(stored):
@@ -390,6 +395,8 @@ def test_the_grid_is_a_table_with_scopes_and_links_to_its_records():
         ((0.37,) * 3, controls("hmm-lstm-classroom", 0.37), "fails"),
         ((0.1,) * 3, controls("hmm-lstm-classroom", 0.1), "partly"),
         ((0.1,) * 3, controls("hmm-lstm-classroom", 0.1, doubled=0.01), "not settled"),
+        ((0.0055,) * 3, [], "close"),
+        ((0.004, 0.004, 0.3), [], "partly"),
     ],
 )
 def test_a_cell_s_state_follows_from_runs_and_controls(values, more, state):

@@ -158,8 +158,8 @@ def scatter_two_measures(
     told = (f"{n}: {quantity(a, units[0])} and {quantity(b, units[1])}" for n, a, b in pairs)
     across = edge_words(data[x], limits[x], names)
     parts = [title, f"{heads[y]} (vertical) against {heads[x]} (horizontal)"]
-    parts.append(largest_gap(data[y], names, units[1], f"to the exact posterior in {y}:"))
-    parts.append(largest_gap(data[x], names, units[0], f"to the exact posterior in {x}:"))
+    parts.append(largest_gap(data[y], names, units[1], f"to the exact posterior in {measure_name(y)[0]}:"))
+    parts.append(largest_gap(data[x], names, units[0], f"to the exact posterior in {measure_name(x)[0]}:"))
     parts += ["; ".join(told), edge_words(data[y], limits[y], names)]
     parts.append(_sideways(across))
     alt = " ".join(sentence(part) for part in parts if part)

@@ -27,13 +27,14 @@ def rows(folder: str | Path | None = None) -> list[dict]:
 
     Every row has id, kind, source, statement, published, published_text, unit, measured,
     standard_error, seeds, runs, preset, device, minutes, commit, null, null_low, null_high,
-    draws, status and reason; an infinite value is the string "inf", an unknown one None.
+    draws, status, reason, rule (what decides, in words) and beside (the reference point that it has to
+    be read against); an infinite value is the string "inf", an unknown one None.
 
     Args:
         folder: where the records lie; the package's own by default.
     """
     records = _records(folder)
-    return [_row(claim, gather(claim, records)) for claim in _claims()]
+    return [_row(claim, gather(claim, records), records) for claim in _claims()]
 
 
 def _records(folder: str | Path | None) -> dict[str, dict | None]:
@@ -48,7 +49,8 @@ def row(id: str, folder: str | Path | None = None) -> dict:
     """
     for claim in _claims():
         if claim.id == id:
-            return _row(claim, gather(claim, _records(folder)))
+            records = _records(folder)
+            return _row(claim, gather(claim, records), records)
     stem = id.split("-")[0]
     near = [claim.id for claim in _claims() if claim.id.startswith(stem)]
     raise KeyError(f"no claim is called {id!r}; there are: {', '.join(near or [c.id for c in _claims()])}")
@@ -81,9 +83,9 @@ def _claims() -> tuple[Claim, ...]:
     return tuple(load_claims())
 
 
-def _row(claim: Claim, evidence: Evidence) -> dict:
+def _row(claim: Claim, evidence: Evidence, records: dict) -> dict:
     status, reason = judge(claim, evidence)
-    seeds, null = evidence.runs, evidence.null
+    seeds, null = evidence.runs + evidence.base_runs, evidence.null
     low, high = claim.bounds
     result = {
         "id": claim.id, "kind": claim.kind, "source": claim.source, "statement": claim.statement,
@@ -91,19 +93,30 @@ def _row(claim: Claim, evidence: Evidence) -> dict:
         "network": claim.network,
         "published": claim.value, "published_text": _printed(claim), "unit": claim.unit,
         "measured": evidence.value, "standard_error": evidence.standard_error,
-        "seeds": [run["seed"] for run in seeds], "preset": claim.preset,
+        "seeds": [run["seed"] for run in evidence.runs], "preset": claim.preset,
         "null": null.value, "null_low": null.low, "null_high": null.high, "draws": null.draws,
         "null_what": null.what, "status": status, "reason": reason,
-        "band": [low, high], "how": claim.how, "read_against": claim.read_against,
+        "band": [low, high], "rule": claim.rule, "how": claim.how, "read_against": claim.read_against,
+        "beside": _beside(claim.read_against, records),
         "not_testable_if": claim.not_testable_if, "chapters": list(claim.chapters),
         "device": _joined(run["device"] for run in seeds),
         "minutes": _total(run["minutes"] for run in seeds),
         "commit": _joined(run["commit"] for run in seeds),
         "check": evidence.check, "check_standard_error": evidence.check_se,
-        "runs": [dict(run) for run in seeds] if claim.network else [],
+        "runs": [dict(run) for run in evidence.runs] if claim.network else [],
+        "base_runs": [dict(run) for run in evidence.base_runs],
         "smaller": evidence.smaller,
     }
     return {name: _plain(value) for name, value in result.items()}
+
+
+def _beside(id: str | None, records: dict) -> dict | None:
+    """The reference point that a claim is read against: id, statement, measured value and unit."""
+    found = next((claim for claim in _claims() if claim.id == id), None)
+    if found is None:
+        return None
+    value = gather(found, records).value
+    return {"id": id, "statement": found.statement, "measured": value, "unit": found.unit}
 
 
 def _printed(claim: Claim) -> str:

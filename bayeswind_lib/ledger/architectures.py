@@ -3,8 +3,10 @@
 A *result* is a network's name with all its seeds. Its state is computed from the share of the
 divergence (KL) that is left of what knowing nothing scores on the same task:
 
-  solved        at most a twentieth is left
-  partly        more, and neither a fifth learning rate nor twice the budget would change it
+  solved        at most a twentieth is left, and the network beats a short memory (see NEEDED)
+  close         at most a twentieth is left, but a short memory is no worse
+  partly        more, and neither another learning rate nor twice the budget would change it; or
+                solved with some seeds and not with others
   fails         as partly, and nine tenths or more are left
   not settled   not solved, without that evidence
   not run yet   no finished run is stored
@@ -23,8 +25,12 @@ from bayeswind_lib.ledger import page, rungs, store, trained
 from bayeswind_lib.ledger.status import controls_suffice
 from bayeswind_lib.training.plans import RIVALS
 
-STATES = {"solved": "✓", "partly": "◐", "fails": "✗", "not settled": "…", "not run yet": "∅"}
+STATES = {"solved": "✓", "close": "≈", "partly": "◐", "fails": "✗", "not settled": "…", "not run yet": "∅"}
 SOLVED, LOST = 0.05, 0.9
+# The memory that a network has to beat to have solved a tunnel; where none is stored for the task,
+# SURE is the share that may be left.
+NEEDED = {"bijection": "window_8", "hmm": "window_2", "regression": "window_4"}
+SURE = 0.01
 LABELS = {
     "transformer": "Transformer", "transformer-uniform": "Transformer, attention frozen to uniform",
     "mamba": "Mamba", "lstm": "LSTM, one wide layer", "lstm-deep": "LSTM, six layers, as published",
@@ -42,6 +48,8 @@ class Result:
         name, tunnel, tunnel_config, label: of the network; a label is its row's head on the page.
         rows: the plain runs, one a seed. others: at other rates, or of twice the budget.
         left: share of the divergence of knowing nothing that is left; None if unknown.
+        shares: the same of every seed.
+        needed: the memory to beat, in words, and its share; None if none is stored for the task.
         controls: see `trained.controls`.
         longer: scores of the shipped network on longer inputs, by length.
     """
@@ -53,6 +61,8 @@ class Result:
     rows: tuple[dict, ...] = ()
     others: tuple[dict, ...] = ()
     left: float | None = None
+    shares: tuple[float, ...] = ()
+    needed: tuple[str, float] | None = None
     controls: dict | None = None
     longer: dict | None = None
 
@@ -69,12 +79,20 @@ class Result:
             return "not settled", "the run's schedule had not ended"
         if self.left is None:
             return "not settled", "no reference point is stored for this task"
-        if self.left <= SOLVED:
-            return "solved", ""
+        near = sum(share <= SOLVED for share in self.shares)
+        if near == len(self.shares):
+            return self._solved_or_close()
+        if near:
+            return "partly", f"solved or close in {near} of {len(self.shares)} seeds"
         counts, lacking = controls_suffice(self.controls or {})
         if not counts:
             return "not settled", lacking
         return ("fails" if self.left >= LOST else "partly"), ""
+
+    def _solved_or_close(self) -> tuple[str, str]:
+        """Little is left: is it less than what a short memory leaves?"""
+        words, share = self.needed or (f"{SURE:.0%} left", SURE)
+        return ("solved", "") if self.left < share else ("close", f"not better than: {words}")
 
 
 def load_records(folder: str | Path | None = None) -> dict[str, dict | None]:
@@ -100,9 +118,15 @@ def _result(cell, stored: list[dict], records: dict) -> Result:
         row for row in stored
         if row["name"] == cell.name and trained.kind_of(row) in trained.TRIED
     ]
+    def share(divergence: float) -> float | None:
+        return rungs.left_to_learn(divergence, recipe.tunnel, config, records)
+
+    left = share(kl) if n else None
+    memory = rungs.value(rungs.rungs_of(recipe.tunnel, config, records), NEEDED.get(recipe.tunnel, ""))
     return Result(
-        cell.name, recipe.tunnel, config, _label(cell.name), tuple(rows), tuple(others),
-        rungs.left_to_learn(kl, recipe.tunnel, config, records) if n else None,
+        cell.name, recipe.tunnel, config, _label(cell.name), tuple(rows), tuple(others), left,
+        () if left is None else tuple(share(float(row["kl"])) for row in rows),
+        None if not memory else (rungs.LADDERS[recipe.tunnel][NEEDED[recipe.tunnel]], share(memory)),
         trained.controls(cell.name, stored), shipped,
     )
 
@@ -352,6 +376,7 @@ div.bw-wide:focus-visible { outline: 3px solid #0072B2; }
 div.bw-wide .bw-grid small { font-size: 0.85em; line-height: 1.35; }
 .bw-grid tr.bw-rung th, .bw-grid tr.bw-rung td { border-top: 2px solid var(--line); }
 .bw-state-solved { background: #d6f0e2; color: #0b4a2c; }
+.bw-state-close { background: #dcecf7; color: #0b3f63; }
 .bw-state-partly { background: #fdeec2; color: #5a4300; }
 .bw-state-fails { background: #fbd9d3; color: #7a1c0b; }
 .bw-state-not-settled { background: #e4e6ea; color: #33383f; }

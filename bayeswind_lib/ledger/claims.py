@@ -11,7 +11,7 @@ from pathlib import Path
 from bayeswind_lib.ledger.rungs import RECORDS
 
 FILE = Path(__file__).parent / "claims.toml"
-KINDS = ("paper", "code", "replication", "reference")
+KINDS = ("paper", "code", "replication", "derived", "reference")
 TESTS = ("digits", "samples", "reaches", "fails", "at_least", "within")
 
 
@@ -68,6 +68,8 @@ class Claim:
             raise ValueError(f"claim {self.id}: the test 'samples' needs the published number of episodes")
         if self.test in ("reaches", "fails", "within") and self.band is None:
             raise ValueError(f"claim {self.id}: the test {self.test!r} needs a band")
+        if self.test == "reaches" and self.partly is not None:
+            raise ValueError(f"claim {self.id}: the test 'reaches' has no 'partly', twice the band is the rule")
         float(self.published)
 
     @property
@@ -91,6 +93,28 @@ class Claim:
         if self.test == "reaches":
             return 0.0, float(self.band)
         return float(self.band[0]), float(self.band[1])
+
+    @property
+    def rule(self) -> str:
+        """What decides, in words, with the numbers of this claim."""
+        low, high = (f"{end:.4g}" for end in self.bounds)
+        near = "" if self.partly is None else [f"{float(end):.4g}" for end in _pair(self.partly)]
+        return {
+            "digits": lambda: "counts if every printed digit agrees",
+            "samples": lambda: "counts if the two samples agree within their errors",
+            "reaches": lambda: f"counts up to {high}",
+            "at_least": lambda: f"counts from {low} on" + (f", partly from {near[0]}" if near else ""),
+            "within": lambda: f"counts from {low} to {high}" + (f", partly from {near[0]} to {near[1]}" if near else ""),
+            "fails": lambda: f"a failure {self._failing}; as published from {low} to {high}",
+        }[self.test]()
+
+    @property
+    def _failing(self) -> str:
+        return f"from {self.fails_above:g} on" if self.fails_above is not None else f"up to {self.fails_below:g}"
+
+
+def _pair(value) -> list:
+    return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def half_unit(printed: str) -> float:

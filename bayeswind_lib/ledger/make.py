@@ -164,12 +164,20 @@ def _mamba_block_count(width: int) -> int:
 def _arithmetic() -> dict:
     """What published numbers imply about each other."""
     rng = np.random.default_rng(SEED)
-    drawn = [_implied(*rng.uniform(0, math.log2(5), 7)) for _ in range(DRAWS)]
-    return _implied(1.57e-3, 1e-4, 0.0125, 0.0276, 0.0288, 0.049, 7.5e-5) | {"null": summary(drawn)}
+    drawn = [_implied(*rng.uniform(0, math.log2(5), 8)) for _ in range(DRAWS)]
+    published = _implied(1.57e-3, 1e-4, 0.0125, 0.0276, 0.0288, 0.049, 7.5e-5, _late_entropy())
+    return published | {"null": summary(drawn)}
+
+
+def _late_entropy() -> float:
+    """Mean entropy of the exact belief at the steps 21 to 50 of an HMM, from the stored record."""
+    path = "tasks/S5-V5-K50-grid/constants/entropy_by_position"
+    return float(np.mean(store.lookup(store.read("hmm_rungs"), path)[20:]))
 
 
 def _implied(
-    late_k20: float, k20: float, k30: float, k50: float, k50_v1: float, table: float, best: float
+    late_k20: float, k20: float, k30: float, k50: float, k50_v1: float, table: float, best: float,
+    entropy: float,
 ) -> dict:
     """From averages over K positions to what the positions beyond 20 must score; caps; ratios.
 
@@ -177,9 +185,11 @@ def _implied(
         late_k20: error at K = 20 without late attention; a causal network keeps it at K = 50.
         k20, k30, k50: the checked length averages. k50_v1: that of the first version.
         table, best: the transformer's HMM error in the architecture table, and elsewhere.
+        entropy: mean entropy of the exact belief beyond 20, what an answer without doubt errs by.
     """
     return {
         "late_attention_cap": (20 * late_k20 + 30 * math.log2(5)) / 50,
+        "late_attention_cap_zero": (20 * late_k20 + 30 * entropy) / 50,
         "beyond_k30": (30 * k30 - 20 * k20) / 10,
         "beyond_k50": (50 * k50 - 20 * k20) / 30,
         "beyond_k50_v1": (50 * k50_v1 - 20 * best) / 30,

@@ -38,6 +38,8 @@ div.bw-ledger table.bw-counts { font-size: 0.8em; }
 .bw-rows tr:target { outline: 3px solid #0072B2; }
 .bw-ledger small { color: var(--quiet); display: block; margin-top: 0.2rem; overflow-wrap: break-word; }
 .bw-rows th small { overflow-wrap: anywhere; }
+.bw-rows details { color: var(--quiet); font-size: 0.85em; margin-top: 0.2rem; }
+.bw-rows summary { cursor: pointer; }
 .bw-ledger a { color: inherit; text-decoration: underline; }
 span.bw-status { display: inline-block; padding: 0.05rem 0.5rem; border-radius: 1rem; white-space: nowrap; }
 .bw-status-reproduced { background: #d6f0e2; color: #0b4a2c; }
@@ -144,7 +146,7 @@ def _pill(status: str) -> str:
 def _html_row(row: dict, anchors: bool) -> str:
     anchor = f' id="ledger-{row["id"]}"' if anchors else ""
     cells = (
-        escape(published(row)),
+        escape(published(row)) + _small(row["rule"] if row["runs"] or row["network"] else ""),
         escape(measured(row)) + _small(_runs(row)),
         escape(_short(row["null"]) if row["draws"] else "none yet") + _small(_null_words(row)),
         _pill(row["status"]) + _small(row["reason"]),
@@ -153,7 +155,9 @@ def _html_row(row: dict, anchors: bool) -> str:
         f'<td role="cell" data-label="{label}">{cell}</td>'
         for label, cell in zip(COLUMNS[1:], cells, strict=True)
     )
-    claim = f"{escape(row['statement'])}{_small(row['source'])}{_links(row, anchors)}"
+    claim = f"{escape(row['statement'])}{_small(row['source'])}{_beside(row, anchors)}{_links(row, anchors)}"
+    if anchors:
+        claim += f"<details><summary>how it is measured</summary>{escape(row['how'])}</details>"
     return f'<tr role="row"{anchor}><th scope="row" role="rowheader">{claim}</th>{tds}</tr>'
 
 
@@ -161,8 +165,19 @@ def _small(text: str | None) -> str:
     return f"<small>{escape(text)}</small>" if text else ""
 
 
+def _beside(row: dict, anchors: bool) -> str:
+    """The reference point to read a row against, with its value; a link on the ledger's own page."""
+    beside = row["beside"]
+    if beside is None or beside["measured"] is None:
+        return ""
+    words = escape(beside["statement"].rstrip("."))
+    if anchors:
+        words = f'<a href="#ledger-{beside["id"]}">{words}</a>'
+    return f"<small>read against: {words}: {escape(_short(beside['measured']) + _unit(beside))}</small>"
+
+
 def _links(row: dict, anchors: bool) -> str:
-    """The row's id, and on the ledger's own page where it is taken up and what to read it against."""
+    """The row's id, and on the ledger's own page where it is taken up and its runs."""
     parts = [f"<code>{escape(row['id'])}</code>"]
     if anchors:
         parts += [
@@ -171,16 +186,15 @@ def _links(row: dict, anchors: bool) -> str:
         ]
         if row["runs"] and row["network"] in trained.plain_recipes():
             parts.append(f'<a href="architectures.html#run-{row["network"]}">the runs</a>')
-        if row["read_against"]:
-            target = row["read_against"]
-            parts.append(f'read against <a href="#ledger-{target}">{escape(target)}</a>')
     return f"<small>{' · '.join(parts)}</small>"
 
 
 def _runs(row: dict) -> str:
     """Seeds, preset, device, minutes and commit of a trained network; the check of a formula."""
     if row["runs"]:
-        seeds = ", ".join(str(seed) for seed in row["seeds"])
+        seeds = ", ".join(map(str, row["seeds"]))
+        if row["base_runs"]:
+            seeds += f" over seed {', '.join(str(run['seed']) for run in row['base_runs'])}"
         minutes = f", {row['minutes']:g} min" if row["minutes"] is not None else ""
         commit = f", commit {row['commit'][:7]}" if row["commit"] else ""
         return f"seed {seeds}, {row['preset']}, {row['device']}{minutes}{commit}"

@@ -1,11 +1,13 @@
 """From a claim and what the records hold to a measured value, its null and a status.
 
 A status is one of
-  reproduced      the measured value lies in the claim's band, and outside the null's range
-  partly          near the band; or a failure is reproduced and its number is not
-  not reproduced  outside; a network's failure counts only if its schedule ended, it is the best
-                  of at least 4 learning rates, and doubling the budget moved its KL by < 10 %
-  not settled     no finished run yet, or a failure without that evidence
+  reproduced      a success lies in the claim's band and beyond its null; a failure lies in the band
+                  and has the controls below
+  partly          a success within twice the band's end; or a failure with another number
+  not reproduced  outside. That a network falls short counts only if its schedule ended, it is the
+                  best of at least 4 learning rates, and doubling the budget moved its KL by < 10 %;
+                  at classroom size it never counts against a published success
+  not settled     no finished run yet, or one falls short without that evidence
   not testable    an ingredient is missing that nobody can supply; the row names it
 """
 
@@ -26,6 +28,9 @@ MIN_LEARNING_RATES = 4
 MAX_KL_CHANGE = 0.10
 CHECK_ERRORS = 5.0  # standard errors between a formula and its sampled check
 SAMPLE_ERRORS = 4.0  # standard errors between a published sampled value and ours
+NEAR = 2.0  # times the highest value that counts: so far a network is "partly" there
+MIN_DEALS = 20  # ways to deal out the seeds of two networks: 3 and 3 have so many
+MATCHED = 0.10  # by how much parameters and episodes of two networks may differ in a fair ratio
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,8 @@ class Evidence:
         value, standard_error: in the claim's unit; value None if nothing was measured.
         null: what stands beside it.
         runs: one dict a seed, with its score, device, minutes and commit.
+        base_runs: the same of the network that it is divided by.
+        shares: the score of each seed, in the claim's unit.
         finished: every run's schedule has ended.
         check, check_se: the same number from sampled episodes, for a formula.
         published_se: standard error of a published value that was sampled too.
@@ -59,6 +66,8 @@ class Evidence:
     standard_error: float | None = None
     null: Null = field(default_factory=Null)
     runs: tuple[dict, ...] = ()
+    base_runs: tuple[dict, ...] = ()
+    shares: tuple[float, ...] = ()
     finished: bool = True
     check: float | None = None
     check_se: float | None = None
@@ -109,10 +118,11 @@ def _from_networks(claim: Claim, records: dict) -> Evidence:
     if not rows or base is None:
         return Evidence(null=null, smaller=smaller)
     value, error = _mean_of_runs(rows)
-    if value and math.isfinite(value):
-        error = abs(value / base) * math.hypot(error / value, base_error / base)
+    if value and math.isfinite(value) and error is not None:
+        error = abs(value / base) * math.hypot(error / value, (base_error or 0.0) / base)
     return Evidence(
-        value / base, error, null, tuple(rows + base_rows), smaller=smaller,
+        value / base, error, null, tuple(rows), tuple(base_rows), smaller=smaller,
+        shares=tuple(row["measured"] / base for row in rows),
         finished=all(row["schedule_ended"] for row in rows + base_rows),
         controls=trained.controls(claim.network, trained.all_rows(records)),
         rescued=_rescued(claim, base, records),
@@ -169,6 +179,8 @@ def _run(entry: dict, score: tuple[float | None, float | None], claim: Claim) ->
         "measured": _scaled(score[0], claim.scale),
         "standard_error": _scaled(score[1], claim.scale),
         "schedule_ended": bool(entry.get("schedule_ended")),
+        "parameters": entry.get("parameters"),
+        "episodes": entry.get("episodes"),
         "device": entry.get("device"),
         "minutes": None if seconds is None else round(seconds / 60, 1),
         "commit": entry.get("commit"),
@@ -206,11 +218,14 @@ def _mean_of_steps(scores: dict, measure: str, steps: list[int]) -> tuple[float 
     return statistics.mean(values[some]), statistics.mean(errors[some])
 
 
-def _mean_of_runs(rows: list[dict]) -> tuple[float, float]:
-    """Mean over seeds; its error from the spread of the seeds, or of the episodes if there is one seed."""
+def _mean_of_runs(rows: list[dict]) -> tuple[float, float | None]:
+    """Mean over seeds; its error from the spread of the seeds, or of the episodes if there is one seed.
+
+    The error is None if there is one seed and no error was stored with it.
+    """
     values = [row["measured"] for row in rows]
     if len(rows) == 1 or not all(map(math.isfinite, values)):
-        return statistics.mean(values), rows[0]["standard_error"] or 0.0
+        return statistics.mean(values), rows[0]["standard_error"]
     return statistics.mean(values), statistics.stdev(values) / math.sqrt(len(values))
 
 
@@ -232,24 +247,22 @@ def _smaller(claim: Claim, records: dict) -> dict | None:
 
 
 def _null_of_networks(claim: Claim, rows: list[dict], base_rows: list[dict], records: dict) -> Null:
-    """Untrained twins where the network ships; relabelled runs for a ratio of efforts."""
-    if claim.measure.startswith("episodes_to"):
+    """Untrained twins where the network ships; for a ratio of two networks, their runs relabelled."""
+    if claim.over and rows and base_rows:
         return _shuffled(rows, base_rows)
     shipped = lookup(records.get("networks"), f"networks/{claim.network}") or {}
     twins = [entry["null"] for entry in shipped.values() if lookup(entry, f"null/{claim.measure}")]
     plain = twins and rows and not claim.over_steps
     null = _twins(twins[0], claim) if plain else _null(claim, records)
     base, _ = _base(claim, base_rows, records)
-    if claim.over and base is None:
+    if claim.over:  # not both are trained yet
         return Null()
     return null if base in (None, 1.0) else _divided(null, base)
 
 
 def _shuffled(rows: list[dict], base_rows: list[dict]) -> Null:
-    """The ratio of the two means for every way to deal the runs out to the two networks."""
+    """The ratio of the two means for every way to deal the runs out, the way it was among them."""
     values = [row["measured"] for row in rows + base_rows]
-    if not rows or not base_rows:
-        return Null()
     ratios = []
     for chosen in itertools.combinations(range(len(values)), len(rows)):
         rest = [value for i, value in enumerate(values) if i not in chosen]
@@ -318,7 +331,8 @@ def _why_nothing(claim: Claim, evidence: Evidence) -> str:
     if small is None:
         return text
     beside = "" if small["knows_nothing"] is None else f" (knowing nothing: {small['knows_nothing']:.3g})"
-    return f"{text}; at classroom size, {len(small['seeds'])} seeds: {small['measured']:.3g}{beside}"
+    n = len(small["seeds"])
+    return f"{text}; at classroom size, {n} seed{'s' if n > 1 else ''}: {small['measured']:.3g}{beside}"
 
 
 def _inside(value: float, bounds: tuple[float, float]) -> bool:
@@ -359,47 +373,75 @@ def _samples(claim: Claim, evidence: Evidence) -> tuple[str, str]:
 
 
 def _within(claim: Claim, evidence: Evidence) -> tuple[str, str]:
+    """Inside a band. A ratio of two networks needs equal budgets, the level of one its controls."""
+    unequal = _unequal(evidence) if claim.over and not claim.measure.startswith("episodes_to") else ""
+    if unequal:
+        return "not settled", unequal
     if _inside(evidence.value, claim.bounds):
         return "reproduced", "inside the band"
     if claim.partly is not None and _inside(evidence.value, tuple(map(float, claim.partly))):
-        return "partly", "outside the band, on the same side"
+        return "partly", "outside the band, inside the wider one"
+    if claim.network and not claim.over and not claim.over_steps:
+        return _if_failure_counts(claim, evidence, "outside the band")
     return "not reproduced", "outside the band"
+
+
+def _unequal(evidence: Evidence) -> str:
+    """In which sizes or budgets two networks differ too much for a fair ratio; "" if in none."""
+    told = []
+    for what in ("parameters", "episodes"):
+        ours, theirs = evidence.runs[0][what], evidence.base_runs[0][what]
+        if None in (ours, theirs) or abs(ours - theirs) > MATCHED * max(ours, theirs):
+            told.append(f"{what} {theirs:,} against {ours:,}")
+    return f"the two were not given the same: {', '.join(told)}" if told else ""
 
 
 def _at_least(claim: Claim, evidence: Evidence) -> tuple[str, str]:
     null = evidence.null
     if claim.network and null.high is None:
         return "not settled", "no null stands beside it yet"
-    if claim.network and evidence.value <= null.high:
-        return _if_failure_counts(evidence, "no better than " + null.what)
+    if claim.over and null.draws < MIN_DEALS:
+        return "not settled", "too few seeds to tell the ratio from chance"
+    beaten = evidence.value >= null.high if claim.over else claim.network and evidence.value > null.high
+    if claim.network and not beaten:
+        return _if_failure_counts(claim, evidence, "no better than " + null.what)
     if _inside(evidence.value, claim.bounds):
         return "reproduced", "at least as large as published"
     if claim.partly is not None and evidence.value >= float(claim.partly):
         return "partly", "close to the published value, below it"
     if claim.network:
-        return _if_failure_counts(evidence, "smaller than published")
+        return _if_failure_counts(claim, evidence, "smaller than published")
     return "not reproduced", "smaller than published"
 
 
 def _reaches(claim: Claim, evidence: Evidence) -> tuple[str, str]:
-    null = evidence.null
+    null, end = evidence.null, claim.bounds[1]
     if null.low is None:
         return "not settled", "no null stands beside it yet"
     if evidence.value >= null.low:
-        return _if_failure_counts(evidence, "no better than " + null.what)
-    if evidence.value <= claim.bounds[1]:
+        return _if_failure_counts(claim, evidence, "no better than " + null.what)
+    if evidence.value <= end:
         return "reproduced", "at or below the band's end, far from its null"
-    if claim.partly is not None and evidence.value <= claim.partly:
-        return "partly", "close to the band, above its end"
-    return _if_failure_counts(evidence, "above the band")
+    if evidence.value <= NEAR * end:
+        return "partly", "above the band's end, by less than a factor of 2"
+    return _if_failure_counts(claim, evidence, "above the band")
 
 
 def _fails(claim: Claim, evidence: Evidence) -> tuple[str, str]:
-    if _does_not_fail(claim, evidence.value):
-        return "not reproduced", "here such a network does not fail"
-    if evidence.rescued is not None and _does_not_fail(claim, evidence.rescued):
-        words = "at another rate or after twice the budget it does not"
-        return "not reproduced", f"with the plain recipe it fails, {words}: {evidence.rescued:.3g}"
+    """A network stays as bad as published: one seed, rate or budget at which it does not refutes that."""
+    tries = {f"seed {run['seed']}": share for run, share in zip(evidence.runs, evidence.shares, strict=False)}
+    if evidence.rescued is not None:
+        tries["another rate or a larger budget"] = evidence.rescued
+    tries = tries or {"the run": evidence.value}
+    pick = min if claim.fails_above is not None else max
+    where = pick(tries, key=tries.get)
+    if _does_not_fail(claim, tries[where]):
+        told = "here such a network does not fail"
+        if not _does_not_fail(claim, evidence.value):
+            told = f"with the plain recipe it fails on average, and not always: {where}, {tries[where]:.3g}"
+        if claim.partly is not None and pick(tries[where], float(claim.partly)) == float(claim.partly):
+            return "partly", f"{told}; that is less of a failure, and far from a success"
+        return "not reproduced", told
     counts, lacking = failure_counts(evidence)
     if not counts:
         return "not settled", f"it fails here too, but {lacking}"
@@ -413,7 +455,9 @@ def _does_not_fail(claim: Claim, value: float) -> bool:
     return (above is not None and value < above) or (below is not None and value > below)
 
 
-def _if_failure_counts(evidence: Evidence, reason: str) -> tuple[str, str]:
+def _if_failure_counts(claim: Claim, evidence: Evidence, reason: str) -> tuple[str, str]:
+    if claim.preset == "classroom" and claim.kind != "derived":
+        return "not settled", f"{reason}, at classroom size, which says nothing about the published network"
     counts, lacking = failure_counts(evidence)
     return ("not reproduced", reason) if counts else ("not settled", f"{reason}, but {lacking}")
 
@@ -440,6 +484,8 @@ def controls_suffice(controls: dict) -> tuple[bool, str]:
     if best is not None and best < (1 - MAX_KL_CHANGE) * before:
         longer = "" if both is None else f", and twice the budget at another rate to {both:.3g}"
         return False, f"another learning rate brings its KL to {best:.3g}{longer}"
+    if both is not None and both < (1 - MAX_KL_CHANGE) * before:
+        return False, f"twice the budget at another rate brings its KL to {both:.3g}"
     longer = _number(controls.get("kl_longer"))
     if longer is not None and longer < (1 - MAX_KL_CHANGE) * before:
         return False, f"a longer run brings its KL to {longer:.3g}"
