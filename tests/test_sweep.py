@@ -325,7 +325,9 @@ def test_a_row_says_what_was_run_and_how_it_went(alone):
         assert row[name] == getattr(score, name)
         assert row[f"{name}_se"] == getattr(score, f"{name}_se")
     hits = model.predict(episodes.inputs).argmax(-1) == episodes.targets
-    assert row["accuracy"] == hits.double().mean().item()
+    assert row["accuracy"] == pytest.approx(hits.double().mean().item(), abs=1e-12)
+    error = hits.double().mean(1).std(correction=1) / math.sqrt(len(hits))
+    assert row["accuracy_se"] == pytest.approx(error.item(), rel=0.05)
     assert model.record["scores"] == json.loads(json.dumps(score.to_dict()))
     assert row["episodes_to"] == engine.reached(model.record["curve"])
     first = next(point for point in model.record["curve"] if point["entropy_mae"] <= 0.1)

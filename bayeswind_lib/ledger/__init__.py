@@ -27,8 +27,8 @@ def rows(folder: str | Path | None = None) -> list[dict]:
 
     Every row has id, kind, source, statement, published, published_text, unit, measured,
     standard_error, seeds, runs, preset, device, minutes, commit, null, null_low, null_high,
-    draws, status, reason, rule (what decides, in words) and beside (the reference point that it has to
-    be read against); an infinite value is the string "inf", an unknown one None.
+    draws, status, reason, rule (what decides, in words) and beside (of a network: the reference point that it
+    has to be read against); an infinite value is the string "inf", an unknown one None.
 
     Args:
         folder: where the records lie; the package's own by default.
@@ -97,7 +97,7 @@ def _row(claim: Claim, evidence: Evidence, records: dict) -> dict:
         "null": null.value, "null_low": null.low, "null_high": null.high, "draws": null.draws,
         "null_what": null.what, "status": status, "reason": reason,
         "band": [low, high], "rule": claim.rule, "how": claim.how, "read_against": claim.read_against,
-        "beside": _beside(claim.read_against, records),
+        "beside": _beside(claim.read_against, records) if claim.network else None,
         "not_testable_if": claim.not_testable_if, "chapters": list(claim.chapters),
         "device": _joined(run["device"] for run in seeds),
         "minutes": _total(run["minutes"] for run in seeds),

@@ -156,7 +156,7 @@ def _html_row(row: dict, anchors: bool) -> str:
         for label, cell in zip(COLUMNS[1:], cells, strict=True)
     )
     claim = f"{escape(row['statement'])}{_small(row['source'])}{_beside(row, anchors)}{_links(row, anchors)}"
-    if anchors:
+    if anchors and row["kind"] != "reference":
         claim += f"<details><summary>how it is measured</summary>{escape(row['how'])}</details>"
     return f'<tr role="row"{anchor}><th scope="row" role="rowheader">{claim}</th>{tds}</tr>'
 
@@ -167,7 +167,9 @@ def _small(text: str | None) -> str:
 
 def _beside(row: dict, anchors: bool) -> str:
     """The reference point to read a row against, with its value; a link on the ledger's own page."""
-    beside = row["beside"]
+    beside, target = row["beside"], row["read_against"]
+    if beside is None and target and anchors:
+        return f'<small>read against <a href="#ledger-{target}">{escape(target)}</a></small>'
     if beside is None or beside["measured"] is None:
         return ""
     words = escape(beside["statement"].rstrip("."))

@@ -28,7 +28,7 @@ from tqdm.auto import tqdm
 
 from bayeswind_lib import checkpoints, tunnels
 from bayeswind_lib.checkpoints.files import write_atomically
-from bayeswind_lib.scoring import MEASURES, Score, score_episodes
+from bayeswind_lib.scoring import MEASURES, Score, accuracy, score_episodes
 from bayeswind_lib.training import cluster
 from bayeswind_lib.training.loop import STATE, Interrupted, train
 from bayeswind_lib.training.plans import Cell
@@ -59,18 +59,6 @@ def fresh_episodes(
     device = next(model.parameters()).device
     rng = torch.Generator().manual_seed(seed)
     return tunnels.build(tunnel, config).sample(n_episodes, rng, device)
-
-
-@torch.no_grad()
-def accuracy(model: nn.Module, episodes: tunnels.Episodes, batch_size: int = 256) -> float | None:
-    """How often the most probable outcome is the one that happened; None for real numbers."""
-    if episodes.outcome == "gaussian":
-        return None
-    hits = 0
-    for start in range(0, len(episodes), batch_size):
-        some = episodes[start : start + batch_size]
-        hits += int((model.predict(some.inputs).argmax(-1) == some.targets).sum())
-    return hits / episodes.targets.numel()
 
 
 def reached(curve: list[dict], what: str = "episodes") -> dict[str, float | None]:
@@ -130,7 +118,8 @@ def run_cell(
     if save_weights:
         full = record | {"preset": cell.preset, "scores": scores}
         checkpoints.save(model, full, cell.name, recipe.seed, folder / "weights" / cell.key)
-    row = _row(cell, record, scores) | {"accuracy": accuracy(model, episodes)}
+    right, error = (None, None) if episodes.outcome == "gaussian" else accuracy(model, episodes)
+    row = _row(cell, record, scores) | {"accuracy": right, "accuracy_se": error}
     text = json.dumps(row, indent=1, allow_nan=False) + "\n"
     write_atomically(row_path(cell, folder), text.encode())
     return row
