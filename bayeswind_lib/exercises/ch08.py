@@ -12,9 +12,11 @@ import math
 from collections.abc import Callable
 from itertools import permutations
 
+import numpy as np
 import torch
 
 from bayeswind_lib.exercises.core import Report, grade
+from bayeswind_lib.references import switching
 
 # --- the price of a small state ----------------------------------------------------------------
 
@@ -85,7 +87,7 @@ def check_carry(answer) -> Report:
         return None if got.shape == odds.shape else f"the result has shape {tuple(got.shape)}, expected {tuple(odds.shape)}"
 
     def in_probabilities():
-        for hazard in (0.3, 0.05, 0.5):
+        for hazard in (0.3, 0.05, 0.5, 0.8):
             before = odds.sigmoid()
             after = (1 - hazard) * before + hazard * (1 - before)
             got, want = says(odds, hazard), (after / (1 - after)).log()
@@ -112,6 +114,10 @@ def _slip_of_carry(got, want, odds, hazard):
         return said + ". A constant factor is right near even odds only: this is the leaky integrator"
     if (got - (1 - hazard) * odds).abs().max() < 1e-9:
         return said + ". You keep the share 1 - h of the log odds: it is probabilities that are mixed, not their logarithms"
+    if hazard > 0.5 and (got + want).abs().max() < 1e-9:
+        return said + ". A state that changes more often than not turns the odds round: 1 - 2h is negative, keep its sign"
+    if hazard > 0.5 and got.abs().max() < 1e-9:
+        return said + ". Even odds come out at hazard 1/2 only: above it 1 - 2h is negative, do not cut it off at 0"
     if hazard < 0.5 and (got + want).abs().max() < 1e-9:
         return said + ". The sign is wrong: staying has probability 1 - hazard"
     if (got * math.log(2) - want).abs().max() < 1e-9:
@@ -119,6 +125,48 @@ def _slip_of_carry(got, want, odds, hazard):
     if (got.sigmoid() - want).abs().max() < 1e-6 or (got - want.sigmoid()).abs().max() < 1e-9:
         return said + ". This is a probability: turn it into log odds again"
     return said
+
+
+# --- the best leak -----------------------------------------------------------------------------
+
+SHARES = np.linspace(0, 1, 101)
+
+
+def check_best_leak(answer) -> Report:
+    """Grade `my_best_leak(hazard, reliability)`: the share that the best leaky integrator keeps."""
+
+    def cases(*pairs):
+        return lambda: next((hint for pair in pairs if (hint := _leak_on(answer, *pair))), None)
+
+    return grade("my_best_leak", [
+        cases((0.1, 0.7), (0.3, 0.8), (0.05, 0.9)),
+        cases((0.2, 0.51), (0.4, 0.55)),  # weak symbols: the slope at even odds
+        cases((0.0, 0.7), (0.5, 0.8)),  # nothing may be forgotten; nothing is worth keeping
+    ])
+
+
+def _leak_on(answer, hazard: float, reliability: float):
+    got = float(answer(hazard, reliability))
+    bill = switching.expected_kl(hazard, reliability, SHARES)
+    want = float(SHARES[bill.argmin()])
+    if abs(got - want) < 0.0101:
+        return None
+    said = f"hazard {hazard}, reliability {reliability}: you say {got:.4g}, the best share is {want:.2f}"
+    step = switching.evidence(1, reliability)
+    tried = (
+        (1 - 2 * hazard, "yours is the slope at even odds: strong symbols drive the belief to where the map is flatter"),
+        (1 - hazard, "yours is the probability to stay, but a share of log odds is kept, not of a probability"),
+        (float(switching.carry(step, hazard) / step), "yours is exact after the first symbol and not later, when beliefs lie further out"),
+        (float(bill.min()), "yours is the divergence: return the share that has it"),
+        (float(SHARES[bill.argmax()]), "yours has the largest divergence, not the least"),
+    )
+    for value, words in tried:
+        if abs(got - value) < 1e-6 + 1e-3 * abs(value):
+            return f"{said}: {words}"
+    if not 0 <= got <= 1:
+        return f"{said}: a share lies between 0 and 1 (a place in a list is not yet a share)"
+    costs = switching.expected_kl(hazard, reliability, [got])[0]
+    return f"{said}: yours costs {costs:.2g} bits, the best {bill.min():.2g}"
 
 
 # --- a step of an LSTM -------------------------------------------------------------------------
@@ -247,12 +295,26 @@ def _slip_of_join(got, a, b, c, d):
 
 
 def check_probe(answer) -> Report:
-    """Grade `my_probe(states, beliefs, new_states, new_beliefs)`: R^2 of a linear probe on new rows."""
+    """Grade `my_probe(states, beliefs, new_states, new_beliefs, order)`: R^2 of a linear probe, and its null."""
     return grade("my_probe", [
         lambda: _probe_on(answer, *_linear_case(noise=2.0), "noisy"),
         lambda: _probe_on(answer, *_linear_case(), "exactly linear"),
         lambda: _probe_on(answer, *_noise_case(), "unrelated"),
+        lambda: _null_on(answer, *_linear_case(noise=2.0)),
+        lambda: _null_on(answer, *_noise_case()),
     ])
+
+
+def _order(n_rows: int) -> torch.Tensor:
+    return torch.randperm(n_rows, generator=torch.Generator().manual_seed(9))
+
+
+def _answered(answer, *tables) -> tuple[float, float]:
+    """Both numbers of an answer, which gets copies."""
+    out = answer(*(table.clone() for table in tables), _order(len(tables[0])))
+    if not isinstance(out, tuple | list) or len(out) != 2:
+        raise TypeError(f"return two numbers, the R^2 and that of the null, not {type(out).__name__}")
+    return float(out[0]), float(out[1])
 
 
 def _linear_case(noise: float = 0.0, N: int = 300, D: int = 8, S: int = 3) -> list[torch.Tensor]:
@@ -285,7 +347,7 @@ def _r2(said: torch.Tensor, truth: torch.Tensor) -> float:
 
 
 def _probe_on(answer, states, beliefs, new_states, new_beliefs, kind: str):
-    got = float(answer(states.clone(), beliefs.clone(), new_states.clone(), new_beliefs.clone()))
+    got, _ = _answered(answer, states, beliefs, new_states, new_beliefs)
     probe = _fitted(states, beliefs)
     want = _r2(probe(new_states), new_beliefs)
     if abs(got - want) < 0.01 * max(1.0, abs(want)):
@@ -304,6 +366,25 @@ def _probe_on(answer, states, beliefs, new_states, new_beliefs, kind: str):
         if abs(got - value) < 1e-3 * max(1.0, abs(value)):
             return words
     return f"on {kind} data you say {got:.4f}, least squares with a constant gives {want:.4f} on the new rows"
+
+
+def _null_on(answer, states, beliefs, new_states, new_beliefs):
+    _, got = _answered(answer, states, beliefs, new_states, new_beliefs)
+    order = _order(len(states))
+    probe, shuffled = _fitted(states, beliefs), _fitted(states, beliefs[order])
+    want, undone = _r2(shuffled(new_states), new_beliefs), _fitted(states, beliefs[order.argsort()])
+    tried = {
+        want: None,
+        _r2(probe(new_states), new_beliefs): "it is as large as the score: nothing is shuffled, or states and beliefs together, which still belong to each other",
+        _r2(shuffled(states), beliefs[order]): "you score it on the rows that it was fitted to, where it finds what is not there",
+        _r2(probe(new_states), new_beliefs[order]): "you shuffle the new rows: fit to `beliefs[order]`, and score on the new rows as they are",
+        _r2(shuffled(new_states), new_beliefs[order]): "you shuffle both tables of beliefs: the new rows stay as they are",
+        _r2(undone(new_states), new_beliefs): "you undo the order instead of following it: row i of the null is `beliefs[order[i]]`",
+    }
+    for value, words in tried.items():
+        if abs(got - value) < 1e-3 * max(1.0, abs(value)):
+            return f"the null is {got:.3f}: {words}" if words else None
+    return f"the score is right; the null is {want:.4f} here, you say {got:.4f}"
 
 
 # --- the response to a replaced symbol ---------------------------------------------------------

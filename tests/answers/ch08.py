@@ -5,7 +5,10 @@ The mistakes come with words of the hint that each must earn.
 
 import math
 
+import numpy as np
 import torch
+
+from bayeswind_lib.references import switching
 
 # --- my_price(n_pairs, n_values, bits) ----------------------------------------------------------
 
@@ -47,8 +50,52 @@ CARRY_WRONG = [
     (lambda o, h: -_carry(o, h), "staying has probability"),
     (lambda o, h: _carry(o, h) / math.log(2), "log odds come in nats"),
     (lambda o, h: _carry(o, h).sigmoid(), "turn it into log odds again"),
+    (lambda o, h: 2 * torch.atanh(abs(1 - 2 * h) * torch.tanh(o / 2)), "turns the odds round"),
+    (lambda o, h: 2 * torch.atanh(max(1 - 2 * h, 0) * torch.tanh(o / 2)), "do not cut it off"),
     (lambda o, h: torch.log(((1 - h) * o.exp() + h) / (h * o.exp() + 1 - h)), "overflows"),
     (lambda o, h: _carry(o, h)[:3], "expected (40,)"),
+]
+
+# --- my_best_leak(hazard, reliability) ----------------------------------------------------------
+
+
+def leak_by_thirds(hazard, reliability):
+    """Narrows an interval; every sequence of symbols is run through both filters by itself."""
+    given = np.array([[1 if n >> t & 1 else 0 for n in range(1 << 12)] for t in range(12)])
+    given = switching.evidence(given, reliability)
+    exact = switching.filtered(given, hazard)
+    before = np.concatenate([np.zeros((1, 1 << 12)), [switching.carry(x, hazard) for x in exact[:-1]]])
+    up = 1 / (1 + np.exp(-before))
+    named = np.where(given > 0, up * reliability + (1 - up) * (1 - reliability), up * (1 - reliability) + (1 - up) * reliability)
+    chance = named.prod(0)
+
+    def bill(keep):
+        return (chance * switching.divergence(exact, switching.leaky(given, keep)).mean(0)).sum()
+
+    low, high = 0.0, 1.0
+    while high - low > 0.002:
+        third = (high - low) / 3
+        low, high = (low, high - third) if bill(low + third) < bill(high - third) else (low + third, high)
+    return (low + high) / 2
+
+
+def _bills(hazard, reliability):
+    return switching.expected_kl(hazard, reliability, np.linspace(0, 1, 101))
+
+
+def _first_symbol_only(hazard, reliability):
+    step = math.log(reliability / (1 - reliability))
+    return float(switching.carry(step, hazard)) / step
+
+
+LEAK_WRONG = [
+    (lambda h, r: 1 - 2 * h, "the slope at even odds"),
+    (lambda h, r: 1 - h, "the probability to stay"),
+    (_first_symbol_only, "exact after the first symbol"),
+    (lambda h, r: _bills(h, r).min(), "yours is the divergence"),
+    (lambda h, r: _bills(h, r).argmin(), "a place in a list"),
+    (lambda h, r: np.linspace(0, 1, 101)[_bills(h, r).argmax()], "not the least"),
+    (lambda h, r: 0.9 * np.linspace(0, 1, 101)[_bills(h, r).argmin()], "yours costs"),
 ]
 
 # --- my_step(x, h, c, W, U, b) ------------------------------------------------------------------
@@ -108,7 +155,7 @@ JOIN_WRONG = [
     (lambda p, q: q[0] * p[1] + q[1], "a step is a pair"),
 ]
 
-# --- my_probe(states, beliefs, new_states, new_beliefs) ----------------------------------------
+# --- my_probe(states, beliefs, new_states, new_beliefs, order) ---------------------------------
 
 
 def _r2(said, truth):
@@ -121,12 +168,14 @@ def _fit(states, beliefs, ones=True):
     return lambda new: torch.cat([new, torch.full_like(new[:, :1], float(ones))], 1) @ weight
 
 
-def probe_by_ridge(states, beliefs, new_states, new_beliefs):
-    """Centred, with a very small ridge."""
-    centre, mean = states.mean(0), beliefs.mean(0)
+def probe_by_ridge(states, beliefs, new_states, new_beliefs, order):
+    """Centred, with a very small ridge; both fits at once."""
+    centre, S = states.mean(0), beliefs.shape[1]
+    goals = torch.cat([beliefs, beliefs.index_select(0, order)], 1)
     x = states - centre
-    weight = torch.linalg.solve(x.T @ x + 1e-6 * torch.eye(x.shape[1], dtype=x.dtype), x.T @ (beliefs - mean))
-    return _r2((new_states - centre) @ weight + mean, new_beliefs)
+    weight = torch.linalg.solve(x.T @ x + 1e-6 * torch.eye(x.shape[1], dtype=x.dtype), x.T @ (goals - goals.mean(0)))
+    said = (new_states - centre) @ weight + goals.mean(0)
+    return [_r2(part, new_beliefs) for part in said.split(S, 1)]
 
 
 def _columns(s, b, t, u):
@@ -134,13 +183,33 @@ def _columns(s, b, t, u):
     return float((1 - residual / (u - u.mean(0)).square().sum(0)).mean())
 
 
+def _real(s, b, t, u):
+    return _r2(_fit(s, b)(t), u)
+
+
+def _twice(rule):
+    """The same rule for the score and, with the rows in order, for the null."""
+    return lambda s, b, t, u, order: (rule(s, b, t, u), rule(s, b[order], t, u))
+
+
+def _null(rule):
+    """A right score, and this null."""
+    return lambda s, b, t, u, order: (_real(s, b, t, u), rule(s, b, t, u, order))
+
+
 PROBE_WRONG = [
-    (lambda s, b, t, u: _r2(_fit(s, b)(s), b), "rows that were *fitted*"),
-    (lambda s, b, t, u: _r2(_fit(s, b, ones=False)(t), u), "no constant term"),
-    (lambda s, b, t, u: float(1 - (u - _fit(s, b)(t)).square().sum() / u.square().sum()), "predicting zero"),
-    (lambda s, b, t, u: _r2(_fit(t, u)(t), u), "fit the probe on the new rows"),
-    (_columns, "over all columns first"),
-    (lambda s, b, t, u: float((u - _fit(s, b)(t)).square().mean()), "not a share"),
+    (_twice(lambda s, b, t, u: _r2(_fit(s, b)(s), b)), "rows that were *fitted*"),
+    (_twice(lambda s, b, t, u: _r2(_fit(s, b, ones=False)(t), u)), "no constant term"),
+    (_twice(lambda s, b, t, u: float(1 - (u - _fit(s, b)(t)).square().sum() / u.square().sum())), "predicting zero"),
+    (_twice(lambda s, b, t, u: _r2(_fit(t, u)(t), u)), "fit the probe on the new rows"),
+    (_twice(_columns), "over all columns first"),
+    (_twice(lambda s, b, t, u: float((u - _fit(s, b)(t)).square().mean())), "not a share"),
+    (lambda s, b, t, u, order: _real(s, b, t, u), "return two numbers"),
+    (_null(lambda s, b, t, u, order: _real(s[order], b[order], t, u)), "nothing is shuffled"),
+    (_null(lambda s, b, t, u, order: _r2(_fit(s, b[order])(s), b[order])), "that it was fitted to"),
+    (_null(lambda s, b, t, u, order: _r2(_fit(s, b)(t), u[order])), "you shuffle the new rows"),
+    (_null(lambda s, b, t, u, order: _r2(_fit(s, b[order])(t), u[order])), "both tables of beliefs"),
+    (_null(lambda s, b, t, u, order: _real(s, b[order.argsort()], t, u)), "undo the order"),
 ]
 
 # --- my_response(p, new_p, q, new_q) ------------------------------------------------------------
@@ -178,6 +247,11 @@ ANSWERS = {
         "shape_stub": lambda log_odds, hazard: torch.zeros_like(log_odds),
         "wrong": CARRY_WRONG,
     },
+    "check_best_leak": {
+        "alternative": leak_by_thirds,
+        "shape_stub": lambda hazard, reliability: 0.5,
+        "wrong": LEAK_WRONG,
+    },
     "check_step": {
         "alternative": step_by_rows,
         "shape_stub": lambda x, h, c, W, U, b: (torch.zeros_like(h), torch.zeros_like(c)),
@@ -190,7 +264,7 @@ ANSWERS = {
     },
     "check_probe": {
         "alternative": probe_by_ridge,
-        "shape_stub": lambda states, beliefs, new_states, new_beliefs: 0.0,
+        "shape_stub": lambda states, beliefs, new_states, new_beliefs, order: (0.0, 0.0),
         "wrong": PROBE_WRONG,
     },
     "check_response": {
