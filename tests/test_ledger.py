@@ -594,6 +594,20 @@ def test_the_html_table_names_status_in_words_and_has_one_anchor_a_row():
     assert "id=" not in page.LedgerTable(rows())._repr_html_().split("</style>")[1]
 
 
+def test_a_network_s_row_says_what_counts_and_shows_the_reference_point_with_its_value():
+    beside = bw.ledger.row("hmm-window-2-uniform-late")["measured"]
+    for anchors in (True, False):
+        html = page.LedgerTable([bw.ledger.row("hmm-jump-k50-t21")], anchors=anchors)._repr_html_()
+        assert "counts from 0.00828 to 0.01012, partly from 0.003067 to 0.0276" in html
+        assert "read against: " in html and f"{beside:.4g} bits" in html
+        assert ("how it is measured" in html) == anchors
+    rules = {claim.test: claim.rule for claim in load_claims()}
+    assert rules["digits"].startswith("counts if every") and "two samples" in rules["samples"]
+    for row in rows():
+        if row["network"] and row["measured"] is not None:
+            assert row["rule"] and (row["beside"] or row["read_against"] is None), row["id"]
+
+
 def test_the_json_file_in_the_page_holds_all_rows():
     import base64
 
