@@ -9,7 +9,7 @@ Axes: B episodes, K scored positions (steps), S states, V symbols.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
@@ -32,14 +32,23 @@ def _beliefs(rng: torch.Generator, *shape: int) -> torch.Tensor:
 # --- when a run has passed a level ---------------------------------------------------------------
 
 
+def passed(errors: Sequence[float], level: float) -> int | None:
+    """The first evaluation from which all errors are at or below a level; None if there is none.
+
+    >>> passed([0.4, 0.08, 0.3, 0.05], 0.1)
+    3
+    """
+    below = [all(e <= level for e in errors[i:]) for i in range(len(errors))]
+    return below.index(True) if True in below else None
+
+
 def check_passed(answer) -> Report:
     """Grade `my_passed(errors, level)`: from which evaluation on a curve stays at or below a level."""
     rng = torch.Generator().manual_seed(51)
 
     def agrees(errors, level):
         got = answer(list(errors), level)
-        below = [all(e <= level for e in errors[i:]) for i in range(len(errors))]
-        want = below.index(True) if True in below else None
+        want = passed(errors, level)
         return None if got == want else _passed_slip(got, want, errors, level)
 
     cases = [
