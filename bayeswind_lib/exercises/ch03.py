@@ -70,8 +70,8 @@ def _rows(scores, pattern):
         return None
     if (pattern.sum(-2) - 1).abs().max() < 1e-6:
         return (
-            "columns sum to 1 and rows do not: each query shares out its weight over the keys, "
-            "the last axis"
+            "columns sum to 1 and rows do not: each token shares out its weight over those it "
+            "reads, the last axis"
         )
     return (
         f"a row sums to {sums.min():.3f}: weight went to later tokens and was cut off afterwards; "
@@ -82,23 +82,35 @@ def _rows(scores, pattern):
 def _no_future(scores, pattern):
     ahead = pattern.triu(1)
     if ahead.abs().max() > 1e-9:
-        query, key = (ahead.amax((0, 1)) > 1e-9).nonzero()[0].tolist()
+        i, j = (ahead.amax((0, 1)) > 1e-9).nonzero()[0].tolist()
         return (
-            f"token {query} looks at token {key}, which comes later: "
-            "mask where the key's index is larger than the query's"
+            f"token {i} looks at token {j}, which comes later: "
+            "mask where the column's index is larger than the row's"
         )
     return None
 
 
 def _softmax_ratios(scores, pattern):
-    """Between two allowed keys the ratio of weights is exp of the difference of scores."""
-    last, s = pattern[..., -1, :], scores[..., -1, :]
-    if (last[..., 1:].log() - last[..., :1].log() - (s[..., 1:] - s[..., :1])).abs().max() > 1e-6:
+    """In each row the ratio of two weights is exp of the difference of their scores."""
+    for i in range(1, scores.shape[-1]):
+        row, last = pattern[..., i, : i + 1], scores[..., -1, : i + 1]
+        if row.min() <= 0:
+            return f"token {i} gives a weight of {row.min():g} where it may look: exp(score) is positive"
+        if _in_ratio(row, scores[..., i, : i + 1]):
+            continue
+        if _in_ratio(row, last):
+            return f"token {i} weighs by the last row of scores: every row has scores of its own"
         return (
-            "the weights of the last query are not the softmax of its scores: "
+            f"the weights of token {i} are not the softmax of its scores: "
             "exp(score) has to decide who gets how much"
         )
     return None
+
+
+def _in_ratio(weights, scores) -> bool:
+    """Whether the weights are proportional to exp(scores) along the last axis."""
+    gap = weights.log() - weights[..., :1].log() - (scores - scores[..., :1])
+    return bool(gap.abs().max() <= 1e-6)
 
 
 # --- what a network weighs --------------------------------------------------------------------
@@ -469,8 +481,7 @@ FLOP_SLIPS = (
     (lambda c, b, n: n / 2,
      "a multiplication and the addition that follows are two operations, you count one"),
     (lambda c, b, n: n - 12 * b * c.n_layers * c.n_positions**2 * c.width,
-     "attention itself is missing: queries times keys and weights times values, each T x T x D a "
-     "layer"),
+     "attention itself is missing: the scores and the mixtures, each T x T x D a layer"),
     (lambda c, b, n: n - 6 * b * len(c.scored) * c.n_outputs * c.width,
      "the readout is missing: at K positions, a product with the embeddings of V values"),
     (lambda c, b, n: n * 2 / 3,

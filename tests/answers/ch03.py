@@ -29,11 +29,24 @@ def _future(scores, diagonal=1):
     return torch.ones(scores.shape[-2:], dtype=torch.bool).triu(diagonal)
 
 
+def pattern_last_row_only(scores):
+    pattern = pattern_uniform(scores)
+    pattern[..., -1, :] = scores[..., -1, :].softmax(-1)
+    return pattern
+
+
+def pattern_of_last_scores(scores):
+    return _masked(scores[..., -1:, :].expand_as(scores), _future(scores)).softmax(-1)
+
+
 PATTERN_WRONG = [
     (lambda s: s.softmax(-1).tril(), "before the softmax"),
     (lambda s: _masked(s, _future(s, 0)).softmax(-1), "the diagonal has to stay"),
     (lambda s: _masked(s, _future(s).T).softmax(-1), "which comes later"),
     (lambda s: _masked(s, _future(s)).softmax(-2), "the last axis"),
+    (pattern_last_row_only, "not the softmax of its scores"),
+    (pattern_of_last_scores, "by the last row of scores"),
+    (lambda s: torch.eye(s.shape[-1], dtype=s.dtype).expand_as(s), "exp(score) is positive"),
 ]
 
 # --- my_n_parameters(config) ----------------------------------------------------------------------
