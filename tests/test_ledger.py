@@ -608,6 +608,13 @@ def test_a_network_s_row_says_what_counts_and_shows_the_reference_point_with_its
             assert row["rule"] and (row["beside"] or row["read_against"] is None), row["id"]
 
 
+def test_seeds_that_ended_far_apart_are_shown_one_by_one():
+    near, far = ([{"measured": v} for v in values] for values in ((12.0, 12.5), (100.0, 88.5, 12.3)))
+    row = bw.ledger.row("hmm-jump-k50-t21") | {"base_runs": [], "seeds": [0, 1, 2]}
+    assert "seed by seed: 100, 88.5, 12.3" in page.LedgerTable([row | {"runs": far}])._repr_html_()
+    assert "seed by seed" not in page.LedgerTable([row | {"runs": near}])._repr_html_()
+
+
 def test_the_json_file_in_the_page_holds_all_rows():
     import base64
 

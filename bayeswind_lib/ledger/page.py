@@ -18,6 +18,7 @@ from bayeswind_lib.ledger import trained
 MARKS = {
     "reproduced": "✓", "partly": "◐", "not reproduced": "✗", "not settled": "…", "not testable": "∅",
 }
+APART = 0.5  # of the largest value: so far apart seeds are shown one by one
 COLUMNS = ("Claim", "Published", "Measured here", "Null", "Status")
 
 STYLE = """<style>
@@ -30,7 +31,8 @@ div.bw-ledger table.bw-rows { display: table; width: 100%; border-collapse: coll
 .bw-rows th, .bw-rows td { padding: 0.5rem 0.6rem; vertical-align: top;
   border-bottom: 1px solid var(--line); text-align: left; color: var(--ink); background: transparent; }
 .bw-rows thead th { border-bottom: 2px solid var(--line); }
-.bw-rows tbody th { font-weight: 400; width: 36%; }
+.bw-rows tbody th { font-weight: 400; width: 34%; }
+.bw-rows:not(.bw-counts) td { min-width: 6.2rem; }
 div.bw-ledger table.bw-counts { font-size: 0.8em; }
 .bw-counts th, .bw-counts td { padding: 0.4rem 0.3rem; }
 .bw-rows.bw-counts tbody th { width: auto; }
@@ -52,6 +54,7 @@ span.bw-status { display: inline-block; padding: 0.05rem 0.5rem; border-radius: 
   .bw-rows thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
   .bw-rows tbody tr { border: 1px solid var(--line); border-radius: 6px; margin: 0.6rem 0; padding: 0.2rem 0; }
   .bw-rows tbody th { width: auto; }
+  .bw-rows:not(.bw-counts) td { min-width: 0; }
   .bw-rows th, .bw-rows td { border: 0; padding: 0.25rem 0.7rem; }
   .bw-rows td::before { content: attr(data-label); display: inline-block; width: 7.5rem; color: var(--quiet); }
 }
@@ -145,9 +148,10 @@ def _pill(status: str) -> str:
 
 def _html_row(row: dict, anchors: bool) -> str:
     anchor = f' id="ledger-{row["id"]}"' if anchors else ""
+    each = _each(row)
     cells = (
         escape(published(row)) + _small(row["rule"] if row["runs"] or row["network"] else ""),
-        escape(measured(row)) + _small(_runs(row)),
+        escape(measured(row)) + _small(each) + _small(_runs(row)),
         escape(_short(row["null"]) if row["draws"] else "none yet") + _small(_null_words(row)),
         _pill(row["status"]) + _small(row["reason"]),
     )
@@ -189,6 +193,15 @@ def _links(row: dict, anchors: bool) -> str:
         if row["runs"] and row["network"] in trained.plain_recipes():
             parts.append(f'<a href="architectures.html#run-{row["network"]}">the runs</a>')
     return f"<small>{' · '.join(parts)}</small>"
+
+
+def _each(row: dict) -> str:
+    """Every seed's value where the seeds lie so far apart that their mean describes none of them."""
+    values = [run["measured"] for run in row["runs"]]
+    if row["base_runs"] or len(values) < 2 or not all(isinstance(v, float | int) for v in values):
+        return ""
+    apart = max(values) - min(values) > APART * max(map(abs, values))
+    return f"seed by seed: {', '.join(map(_short, values))}" if apart else ""
 
 
 def _runs(row: dict) -> str:
