@@ -188,6 +188,36 @@ def _caption(lines: list[str], number: int) -> tuple[list[str], int]:
     return caption, number
 
 
+CODE_CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CELL_OPTIONS = re.compile(r"(?::[^\n]*\n)+|---\n.*?^---\n", re.MULTILINE | re.DOTALL)
+FOLDED = re.compile(r"\b(?:hide-input|hide-cell|remove-input|remove-cell)\b")  # tags that hide the code
+WIDEST, WIDEST_FOLDED, LONGEST = 88, 110, 15  # characters; characters of hidden code; non-blank lines
+
+
+def sprawl(text: str, path: str = "text") -> list[str]:
+    """What does not fit on the page: long lines of code cells, long visible cells.
+
+    A page cuts code off at its right edge. Hidden code may be wider and as long as it likes.
+    """
+    found = []
+    for cell in CODE_CELL.finditer(text):
+        options = CELL_OPTIONS.match(cell[1])
+        header = options[0] if options else ""
+        folded = FOLDED.search("".join(re.findall(r"^:?tags:.*\n(?:\s*- .*\n)*", header, re.MULTILINE)))
+        lines = cell[1].removeprefix(header).split("\n")
+        start = text.count("\n", 0, cell.start(1) + len(header)) + 1
+        widest = WIDEST_FOLDED if folded else WIDEST
+        found += [
+            f"{path}:{number}: {len(line)} characters, at most {widest}: {line.strip()[:70]}"
+            for number, line in enumerate(lines, start)
+            if len(line) > widest
+        ]
+        filled = sum(bool(line.strip()) for line in lines)
+        if filled > LONGEST and not folded:
+            found.append(f"{path}:{start}: a visible cell of {filled} lines, at most {LONGEST}")
+    return found
+
+
 def main(paths: list[str]) -> int:
     """Lint files; prints findings and returns how many there are."""
     found = [finding for path in paths for finding in lint(Path(path).read_text(), path)]

@@ -1,4 +1,4 @@
-"""No measured number is typed: the lint finds one, and the pages have none."""
+"""No measured number is typed, and code fits on the page: the lint finds what is planted, pages have none."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 from _support import CHAPTERS, ROOT
-from prose_lint import hidden, lint, paragraphs
+from prose_lint import hidden, lint, paragraphs, sprawl
 
 import bayeswind_lib as bw
 from bayeswind_lib.ledger import store
@@ -104,6 +104,48 @@ def test_a_finding_names_the_line():
 
 def test_hiding_keeps_the_lines():
     assert hidden("a {glue:text}`x\ny` b\nc", False).count("\n") == 2
+
+
+# -- code fits on the page
+
+
+CELL = "```{code-cell} ipython3\n%s%s\n```\n"
+HIDDEN = ":tags: [hide-input]\n\n"
+FIGURE = "---\nmystnb:\n  figure:\n    caption: |\n      %s\n---\n"
+
+
+@pytest.mark.parametrize("path", sorted(CHAPTERS.glob("[0-9][0-9]_*.md")), ids=lambda path: path.stem)
+def test_code_fits_on_the_page(path):
+    """Visible lines of at most 88 characters, visible cells of at most 15 lines that are not blank."""
+    assert "{code-cell}" in path.read_text()
+    assert sprawl(path.read_text(), path.name) == []
+
+
+def test_a_planted_long_line_is_found():
+    for options in ("", ":tags: [remove-output]\n\n", FIGURE % "What hide-input does."):
+        assert sprawl(CELL % (options, "x" * 88)) == []
+        (finding,) = sprawl("# Title\n\n" + CELL % (options, "x\n" + "y" * 89), "a.md")
+        line = 5 + options.count("\n")
+        assert finding.startswith(f"a.md:{line}: 89 characters, at most 88: yyy")
+
+
+def test_a_planted_long_cell_is_found():
+    fifteen = "\n\n".join("x" * 15)  # blank lines do not count
+    assert sprawl(CELL % ("", fifteen)) == []
+    for options in ("", FIGURE % "A caption of its own."):
+        (finding,) = sprawl(CELL % (options, fifteen + "\nx"), "a.md")
+        line = 2 + options.count("\n")
+        assert finding == f"a.md:{line}: a visible cell of 16 lines, at most 15"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [HIDDEN, ":tags: [bootstrap, remove-cell]\n\n", "---\ntags: [hide-input]\n---\n", "---\ntags:\n  - hide-input\n---\n"],
+)
+def test_hidden_code_may_be_wider_and_longer(options):
+    assert sprawl(CELL % (options, "\n".join(["x" * 110] * 40))) == []
+    (finding,) = sprawl(CELL % (options, "x" * 111))
+    assert "111 characters, at most 110" in finding
 
 
 # -- a record that changes, changes what is printed
