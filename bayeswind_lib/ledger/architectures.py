@@ -365,9 +365,9 @@ STYLE = """<style>
 div.bw-wide { overflow-x: auto; max-width: 100%; }
 div.bw-wide:focus-visible { outline: 3px solid #0072B2; }
 .bw-wide table.bw-grid { display: table; border-collapse: collapse; font-size: 0.85em; line-height: 1.4;
-  min-width: 44rem; width: 100%; margin: 0.5rem 0 1rem; text-align: left; }
+  min-width: 37rem; width: 100%; margin: 0.5rem 0 1rem; text-align: left; }
 .bw-grid caption { color: var(--quiet); text-align: left; caption-side: top; }
-.bw-grid th, .bw-grid td { padding: 0.5rem 0.6rem; vertical-align: top; text-align: left;
+.bw-grid th, .bw-grid td { padding: 0.5rem 0.45rem; vertical-align: top; text-align: left;
   border-bottom: 1px solid var(--line); color: var(--ink); background: transparent; }
 .bw-grid thead th { border-bottom: 2px solid var(--line); }
 .bw-grid tbody th { font-weight: 600; min-width: 6.5rem; position: sticky; left: 0;
