@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from bayeswind_lib.figures.plot import Plot, draw
-from bayeswind_lib.figures.words import array, number, sentence
+from bayeswind_lib.figures.words import array, largest_gap, number, sentence
 
 
 def attention_map(
@@ -126,7 +126,7 @@ def heatmaps(
     names = [f"{row}, {column}" for row in rows for column in columns]
     alt = [title, f"{value.capitalize()} of {shape[0]} rows ({y_label}) and {shape[1]} columns ({x_label})"]
     for label, table in tables.items():
-        told = f"{label}: largest entry {number(table.max())} at {names[int(table.argmax())]}"
+        told = f"{label}: {largest_gap((table - table.mean()).ravel(), names, '', 'to its mean at')}"
         if marked is not None:
             told += f", mean in the framed cells {number(_at(table, marked).mean())}, in all {number(table.mean())}"
         alt.append(told)
