@@ -80,7 +80,7 @@ class Result:
         if self.left is None:
             return "not settled", "no reference point is stored for this task"
         near = sum(share <= SOLVED for share in self.shares)
-        if near == len(self.shares):
+        if self.left <= SOLVED and max(self.shares) <= 2 * SOLVED:  # all seeds, or one hardly not
             return self._solved_or_close()
         if near:
             return "partly", f"solved or close in {near} of {len(self.shares)} seeds"
