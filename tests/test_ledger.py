@@ -319,6 +319,7 @@ def test_a_ratio_of_two_networks_needs_equal_sizes_and_budgets():
     assert ratio(ours, {"parameters": 140_000, "episodes": 1050})[0] == "reproduced"
     status, reason = ratio(ours, {"parameters": 60_000, "episodes": 1000})
     assert status == "not settled" and "parameters 60,000 against 150,000" in reason and "episodes" not in reason
+    assert "episodes not stored" in ratio(ours, {"parameters": 150_000, "episodes": None})[1]
     assert "episodes 2,000" in ratio(ours, {"parameters": 150_000, "episodes": 2000})[1]
 
 

@@ -391,7 +391,9 @@ def _unequal(evidence: Evidence) -> str:
     told = []
     for what in ("parameters", "episodes"):
         ours, theirs = evidence.runs[0][what], evidence.base_runs[0][what]
-        if None in (ours, theirs) or abs(ours - theirs) > MATCHED * max(ours, theirs):
+        if None in (ours, theirs):
+            told.append(f"{what} not stored")
+        elif abs(ours - theirs) > MATCHED * max(ours, theirs):
             told.append(f"{what} {theirs:,} against {ours:,}")
     return f"the two were not given the same: {', '.join(told)}" if told else ""
 
