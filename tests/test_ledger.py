@@ -326,9 +326,13 @@ def test_a_ratio_of_two_networks_needs_equal_sizes_and_budgets():
 def test_a_ratio_of_two_networks_has_to_be_the_most_extreme_way_to_deal_out_the_seeds():
     claim = dataclasses.replace(CLAIM, test="at_least", band=1.0, published="2.0", over="hmm-mamba")
     dealt = Null(1.0, 0.5, 2.0, 20, "dealt out")
-    assert judge(claim, Evidence(2.0, 0.1, dealt))[0] == "reproduced"
-    assert judge(claim, Evidence(1.9, 0.1, dealt, controls=ENOUGH))[0] == "not reproduced"
-    assert judge(claim, Evidence(2.0, 0.1, dataclasses.replace(dealt, draws=2)))[0] == "not settled"
+    run = {"parameters": 150_000, "episodes": 1000}
+    known = {"runs": (run,), "base_runs": (run,)}
+    assert judge(claim, Evidence(2.0, 0.1, dealt, **known))[0] == "reproduced"
+    assert judge(claim, Evidence(1.9, 0.1, dealt, controls=ENOUGH, **known))[0] == "not reproduced"
+    assert judge(claim, Evidence(2.0, 0.1, dataclasses.replace(dealt, draws=2), **known))[0] == "not settled"
+    smaller = {"runs": (run,), "base_runs": (run | {"parameters": 60_000},)}
+    assert "parameters" in judge(claim, Evidence(2.0, 0.1, dealt, **smaller))[1]
 
 
 def test_a_missing_ingredient_makes_it_not_testable_and_is_named():

@@ -374,7 +374,7 @@ def _samples(claim: Claim, evidence: Evidence) -> tuple[str, str]:
 
 def _within(claim: Claim, evidence: Evidence) -> tuple[str, str]:
     """Inside a band. A ratio of two networks needs equal budgets, the level of one its controls."""
-    unequal = _unequal(evidence) if claim.over and not claim.measure.startswith("episodes_to") else ""
+    unequal = _unequal(claim, evidence)
     if unequal:
         return "not settled", unequal
     if _inside(evidence.value, claim.bounds):
@@ -386,8 +386,13 @@ def _within(claim: Claim, evidence: Evidence) -> tuple[str, str]:
     return "not reproduced", "outside the band"
 
 
-def _unequal(evidence: Evidence) -> str:
-    """In which sizes or budgets two networks differ too much for a fair ratio; "" if in none."""
+def _unequal(claim: Claim, evidence: Evidence) -> str:
+    """In which sizes or budgets two networks differ too much for a fair ratio; "" if in none.
+
+    Episodes until a level are themselves a budget: their ratio needs none.
+    """
+    if not claim.over or claim.measure.startswith("episodes_to"):
+        return ""
     told = []
     for what in ("parameters", "episodes"):
         ours, theirs = evidence.runs[0][what], evidence.base_runs[0][what]
@@ -404,6 +409,9 @@ def _at_least(claim: Claim, evidence: Evidence) -> tuple[str, str]:
         return "not settled", "no null stands beside it yet"
     if claim.over and null.draws < MIN_DEALS:
         return "not settled", "too few seeds to tell the ratio from chance"
+    unequal = _unequal(claim, evidence)
+    if unequal:
+        return "not settled", unequal
     beaten = evidence.value >= null.high if claim.over else claim.network and evidence.value > null.high
     if claim.network and not beaten:
         return _if_failure_counts(claim, evidence, "no better than " + null.what)

@@ -186,10 +186,16 @@ def longer() -> list[Cell]:
     return [cell("recall", "transformer", steps=LSTM_DOUBLED)]
 
 
+SOON = 300_000  # episodes within which the bijection of 20 symbols is hoped to be learned
+
+
 def published() -> list[Cell]:
-    """The published scale: the HMM transformer, and the per-token MLP on the bijection."""
+    """Runs at the published scale: the HMM, the per-token MLP, a bijection within `SOON` episodes."""
     return [
         cell("hmm", "transformer", preset="paper"),
+        cell(
+            "bijection", "transformer", preset="paper", label="short", batch_size=64, steps=SOON // 64,
+        ),
         cell(
             "bijection", "mlp", label="published",
             model_config={"n_layers": 18, "width": 384, "hidden": 0}, steps=500,
