@@ -217,6 +217,19 @@ def convergence() -> list[Cell]:
     return cells
 
 
+N_SNAPSHOTS = 24  # log-spaced, the end included; a few early ones coincide
+
+
+def snapshots() -> list[Cell]:
+    """Runs whose weights are kept on the way: the rate falls as usual, or stays to the end."""
+    return [
+        cell(tunnel, "transformer", seed=seed, label=label, n_snapshots=N_SNAPSHOTS, **changes)
+        for tunnel, (label, changes), seed in itertools.product(
+            ("bijection", "hmm"), (("snapshots", {}), ("constant", {"schedule": "constant"})), SEEDS
+        )
+    ]
+
+
 ADAMW_RATES = (5e-4, 1e-3, 2e-3, 4e-3, 8e-3)
 MUON_RATES = (5e-3, 1e-2, 2e-2, 4e-2, 8e-2)
 
@@ -250,6 +263,7 @@ PLANS: dict[str, Callable[[], list[Cell]]] = {
     "published": published,
     "optimisers": optimisers,
     "convergence": convergence,
+    "snapshots": snapshots,
 }
 
 

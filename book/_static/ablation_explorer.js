@@ -7,7 +7,7 @@
   const {
     axes, button, element, frame, generator, radios, slider, statusLine, text, trace, watchWidth,
   } = bwExplorer;
-  const { divergence, drawBars, episode, headGrid, load, pairEditor, posterior, range, tokensOf } = bwNetwork;
+  const { divergence, drawBars, episode, headGrid, load, pairEditor, posterior, range, roundUp, tokensOf } = bwNetwork;
   const FILE = "bijection-transformer-classroom-seed0";
   const WAYS = [["nothing", "zero"], ["its mean over 64 episodes", "mean"], ["what it is, plus noise as long", "noise"]];
   const N_MEAN = 64; // episodes over which "mean" averages
@@ -98,7 +98,7 @@
         `${after.toFixed(3)} bits from the exact posterior (whole: ${before.toFixed(3)}); over all ${V} questions of this episode ` +
         `${cost(changed, state.episode).toFixed(3)} (whole: ${cost(whole, state.episode).toFixed(3)}).`;
       const rows = off.size ? { changed: changed[k], whole: whole[k] } : { whole: whole[k] };
-      drawBars(bars, rows, exact, off.size ? `Key ${key}: changed (first bar) and whole network` : `Key ${key}: the whole network`);
+      drawBars(bars, rows, exact, off.size ? `key ${key}: changed, whole (grey)` : `key ${key}: whole network`);
       drawCosts(costs, changed);
       Object.assign(root.dataset, { kl: after, whole: before, mean: cost(changed, state.episode), off: [...off].sort().join(" ") });
       if (all.disabled && document.activeElement === all) fresh.focus();
@@ -107,7 +107,7 @@
     // Divergence at every question: of the whole network thin, of the changed one thick.
     function drawCosts(box, changed) {
       const bits = (rows) => rows.map((row, k) => divergence(posterior(state.episode, k), row));
-      const now = bits(changed), before = bits(whole), top = Math.max(0.1, ...now, ...before) * 1.08;
+      const now = bits(changed), before = bits(whole), top = roundUp(Math.max(0.1, ...now, ...before));
       const f = frame(box, 200, `Divergence from the exact posterior in bits at questions 0 to ${V - 1}: ` +
         `${now.map((h) => h.toFixed(3)).join(", ")}; whole network ${before.map((h) => h.toFixed(3)).join(", ")}.`);
       const toY = (h) => f.bottom - (h / top) * (f.bottom - f.top);

@@ -64,7 +64,7 @@
         `Entropy of its attention: ${now.bits.toFixed(3)} bits.`;
       drawMap(map);
       const exact = posterior(state.episode, k);
-      drawBars(bars, { network: seen.probabilities[k] }, exact, `The network's answer for key ${state.episode.keys[k]}`);
+      drawBars(bars, { network: seen.probabilities[k] }, exact, `answer for key ${state.episode.keys[k]}`);
       Object.assign(root.dataset, { mass: now.mass, even: now.even, bits: now.bits });
     }
 

@@ -272,7 +272,7 @@
     const f = frame(box, 200, `${title}, by value. ${told.join("; ")}.`);
     const top = Math.max(...truth, ...names.flatMap((name) => rows[name])) > 0.5 ? 1 : 0.5;
     const toY = (p) => f.bottom - (p / top) * (f.bottom - f.top), step = (f.right - f.left) / V;
-    axes(f, [0, top / 2, top], toY, `${title}, and exact (dashed)`, "value");
+    axes(f, [0, top / 2, top], toY, `${title}; exact dashed`, "value");
     range(V).forEach((v) => {
       const left = f.left + v * step, width = (step * 0.76) / names.length;
       f.svg.append(text(left + step / 2, f.bottom + 17, String(v)));
@@ -288,8 +288,14 @@
     });
   }
 
+  // The least of 1, 2, 5, 10, 20, ... (and 0.1, 0.2, ...) that is not below a number.
+  function roundUp(height) {
+    const power = 10 ** Math.floor(Math.log10(height));
+    return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= height);
+  }
+
   window.bwNetwork = {
     Network, bytesOf, divergence, drawBars, entropy, episode, erf, half, headGrid, load, pairEditor, parse, posterior,
-    range, tokensOf,
+    range, roundUp, tokensOf,
   };
 })();
