@@ -15,7 +15,7 @@ WEIGHTS = Path(__file__).resolve().parents[1] / "bayeswind_lib" / "checkpoints" 
 
 def files_of(script: str) -> list[str]:
     """The weights that an explorer's script asks for: its `const FILE = "..."`."""
-    return re.findall(r'const FILE = "([\w-]+)"', script)
+    return re.findall(r'const FILE = "([\w/-]+)"', script)
 
 
 def script_of(file: str) -> str:

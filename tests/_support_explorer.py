@@ -70,8 +70,8 @@ def explorer_opener(name: str, browser, folder: Path) -> Iterator[Callable]:
         shutil.copy(STATIC / file, folder)
     weights = networks.files_of((folder / f"{name}_explorer.js").read_text("utf-8"))
     for file in weights:
-        (folder / f"{file}.js").write_text(networks.script_of(file), "utf-8")
-    scripts = [f'<script defer src="{file}.js"></script>' for file in (["network", *weights] if weights else [])]
+        (folder / f"{Path(file).name}.js").write_text(networks.script_of(file), "utf-8")
+    scripts = [f'<script defer src="{Path(file).name}.js"></script>' for file in (["network", *weights] if weights else [])]
 
     def opened(theme="light", width=1280, **settings):
         (folder / "page.html").write_text(PAGE.format(theme=theme, name=name, scripts="".join(scripts)), "utf-8")

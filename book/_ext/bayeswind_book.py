@@ -234,12 +234,13 @@ def add_explorers(app, pagename, templatename, context, doctree):
 
 def add_network(app, file: str) -> None:
     """Load what runs a network in the page, and the weights of one, written into the site."""
-    target = Path(app.outdir) / "_static/networks" / f"{file}.js"
+    name = f"{Path(file).name}.js"
+    target = Path(app.outdir) / "_static/networks" / name
     if not target.is_file() or target.read_text("utf-8") != networks.script_of(file):
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(networks.script_of(file), "utf-8")
     app.add_js_file("network.js", loading_method="defer")
-    app.add_js_file(f"networks/{file}.js", loading_method="defer")
+    app.add_js_file(f"networks/{name}", loading_method="defer")
 
 
 def show_minutes(app, doctree):

@@ -4,8 +4,8 @@
 (function () {
   "use strict";
 
-  const { button, element, frame, slider, statusLine, text, watchWidth } = bwExplorer;
-  const { drawBars, entropy, episode, headGrid, load, pairEditor, posterior, range, tokensOf } = bwNetwork;
+  const { button, element, slider, statusLine, watchWidth } = bwExplorer;
+  const { drawBars, drawMap, entropy, episode, headGrid, load, pairEditor, posterior, range, tokensOf } = bwNetwork;
   const FILE = "bijection-transformer-classroom-seed0";
 
   // What one head does at question k: share of its attention on the values shown, how evenly it is
@@ -62,36 +62,10 @@
         `${k === 1 ? "pair" : "pairs"}: ${(100 * now.mass).toFixed(1)} % of its attention is on the values shown; ` +
         `spread over all that it may see it would be ${(100 * uniform(k)).toFixed(1)} %.${even} ` +
         `Entropy of its attention: ${now.bits.toFixed(3)} bits.`;
-      drawMap(map);
+      drawMap(map, seen.patterns[layer][head], state, `layer ${layer}, head ${head}`);
       const exact = posterior(state.episode, k);
       drawBars(bars, { network: seen.probabilities[k] }, exact, `answer for key ${state.episode.keys[k]}`);
       Object.assign(root.dataset, { mass: now.mass, even: now.even, bits: now.bits });
-    }
-
-    const names = () => tokensOf(state.episode).map((token, t) => (t % 2 ? `v${token - V}` : `k${token}`));
-
-    function drawMap(box) {
-      const pattern = seen.patterns[state.layer][state.head], T = pattern.length, now = 2 * state.question;
-      const labels = names(), row = pattern[now];
-      const order = range(now + 1).sort((a, b) => row[b] - row[a]).slice(0, 3);
-      const told = order.map((t) => `${labels[t]} ${row[t].toFixed(2)}`).join(", ");
-      const width = Math.max(box.clientWidth, 200), size = Math.min((width - 46) / T, 26), height = size * T + 66;
-      const f = frame(box, height, `Attention of layer ${state.layer}, head ${state.head}: a row a token that looks, ` +
-        `a column a token that is looked at. Most from ${labels[now]}: ${told}.`);
-      f.svg.append(text(4, 15, "looks from (row) at (column)", "start", "bw-title"));
-      const left = 40, top = 44;
-      pattern.forEach((weights, t) => {
-        const y = top + t * size;
-        const chosen = t === now ? "bw-row-now" : "";
-        f.svg.append(text(left - 5, y + size * 0.75, labels[t], "end", `bw-tick ${chosen}`),
-          text(left + (t + 0.5) * size, top - 6, labels[t], "middle", "bw-tick"));
-        weights.forEach((p, s) => f.svg.append(element("rect", {
-          x: left + s * size, y, width: size - 1, height: size - 1, class: "bw-cell", "fill-opacity": p.toFixed(3),
-        })));
-      });
-      f.svg.append(element("rect", {
-        x: left - 1, y: top + now * size - 1, width: (now + 1) * size + 1, height: size + 1, class: "bw-frame",
-      }));
     }
 
     run();

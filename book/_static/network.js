@@ -21,6 +21,13 @@
     return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
   }
 
+  // Bytes a number has, and how it is read, by the type's name in a .safetensors file.
+  const READERS = {
+    F32: [4, (view, at) => view.getFloat32(at, true)],
+    F16: [2, (view, at) => half(view.getUint16(at, true))],
+    I8: [1, (view, at) => view.getInt8(at)],
+  };
+
   // The tensors of a .safetensors file: {name: {shape, data: Float32Array}}, and its metadata.
   function parse(bytes) {
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -30,13 +37,10 @@
     for (const [name, entry] of Object.entries(header)) {
       if (name === "__metadata__") continue;
       const [start, end] = entry.data_offsets.map((offset) => offset + 8 + length);
-      const size = { F32: 4, F16: 2 }[entry.dtype];
-      if (!size) throw new Error(`${name} holds numbers of type ${entry.dtype}: F32 or F16 are read`);
+      const [size, read] = READERS[entry.dtype] || [];
+      if (!size) throw new Error(`${name} holds numbers of type ${entry.dtype}: F32, F16 or I8 are read`);
       const data = new Float32Array((end - start) / size);
-      for (let i = 0; i < data.length; i++) {
-        const at = start + size * i;
-        data[i] = size === 4 ? view.getFloat32(at, true) : half(view.getUint16(at, true));
-      }
+      for (let i = 0; i < data.length; i++) data[i] = read(view, start + size * i);
       tensors[name] = { shape: entry.shape, data };
     }
     return { tensors, metadata: header.__metadata__ || {} };
@@ -178,12 +182,41 @@
     }
   }
 
-  // The network of a file, from the script networks/FILE.js that the page has loaded.
-  function load(file) {
+  // Tensors and note of a file, from the script networks/FILE.js that the page has loaded.
+  function read(file) {
     const base64 = (window.bwNetworkFiles || {})[file];
     if (!base64) throw new Error(`the page has no weights of ${file}`);
     const { tensors, metadata } = parse(bytesOf(base64));
-    return new Network(tensors, JSON.parse(metadata.note).config);
+    return { tensors, note: JSON.parse(metadata.note) };
+  }
+
+  function load(file) {
+    const { tensors, note } = read(file);
+    return new Network(tensors, note.config);
+  }
+
+  // A run at many moments: {steps, networks, note}. Maps are whole numbers with a scale for each
+  // row, as bayeswind_lib/checkpoints/snapshots.py writes them.
+  function loadSnapshots(file) {
+    const { tensors, note } = read(file), parts = new Map();
+    for (const [name, tensor] of Object.entries(tensors)) {
+      const [step, part] = [+name.slice(0, name.indexOf("/")), name.slice(name.indexOf("/") + 1)];
+      if (!parts.has(step)) parts.set(step, {});
+      parts.get(step)[part] = tensor;
+    }
+    const steps = [...parts.keys()].sort((a, b) => a - b);
+    return { steps, networks: steps.map((step) => new Network(scaled(parts.get(step)), note.config)), note };
+  }
+
+  function scaled(tensors) {
+    const result = {};
+    for (const [name, tensor] of Object.entries(tensors)) {
+      if (name.endsWith(".scale")) continue;
+      const scale = tensors[`${name}.scale`], columns = tensor.shape[tensor.shape.length - 1];
+      const data = scale ? tensor.data.map((v, i) => v * scale.data[Math.floor(i / columns)]) : tensor.data;
+      result[name] = { shape: tensor.shape, data };
+    }
+    return result;
   }
 
   // ---- episodes of the bijection tunnel, each key once ------------------------------------------
@@ -288,6 +321,29 @@
     });
   }
 
+  // A head's attention: a row a token that looks, a column a token that is looked at.
+  function drawMap(box, pattern, { episode: played, question }, title) {
+    const V = played.keys.length, T = pattern.length, now = 2 * question, row = pattern[now];
+    const labels = tokensOf(played).map((token, t) => (t % 2 ? `v${token - V}` : `k${token}`));
+    const most = range(now + 1).sort((a, b) => row[b] - row[a]).slice(0, 3);
+    const told = most.map((t) => `${labels[t]} ${row[t].toFixed(2)}`).join(", ");
+    const width = Math.max(box.clientWidth, 200), size = Math.min((width - 46) / T, 26), left = 40, top = 44;
+    const f = frame(box, size * T + 66, `Attention of ${title}: a row a token that looks, a column a token that is ` +
+      `looked at. Most from ${labels[now]}: ${told}.`);
+    f.svg.append(text(4, 15, `${title}: from (row) at (column)`, "start", "bw-title"));
+    pattern.forEach((weights, t) => {
+      const y = top + t * size;
+      f.svg.append(text(left - 5, y + size * 0.75, labels[t], "end", `bw-tick ${t === now ? "bw-row-now" : ""}`),
+        text(left + (t + 0.5) * size, top - 6, labels[t], "middle", "bw-tick"));
+      weights.forEach((p, s) => f.svg.append(element("rect", {
+        x: left + s * size, y, width: size - 1, height: size - 1, class: "bw-cell", "fill-opacity": p.toFixed(3),
+      })));
+    });
+    f.svg.append(element("rect", {
+      x: left - 1, y: top + now * size - 1, width: (now + 1) * size + 1, height: size + 1, class: "bw-frame",
+    }));
+  }
+
   // The least of 1, 2, 5, 10, 20, ... (and 0.1, 0.2, ...) that is not below a number.
   function roundUp(height) {
     const power = 10 ** Math.floor(Math.log10(height));
@@ -295,7 +351,7 @@
   }
 
   window.bwNetwork = {
-    Network, bytesOf, divergence, drawBars, entropy, episode, erf, half, headGrid, load, pairEditor, parse, posterior,
+    Network, bytesOf, divergence, drawBars, drawMap, entropy, episode, erf, half, headGrid, load, loadSnapshots, pairEditor, parse, posterior,
     range, roundUp, tokensOf,
   };
 })();
