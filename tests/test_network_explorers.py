@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import warnings
 
@@ -84,6 +85,24 @@ def test_the_error_function_is_good_to_a_ten_millionth(attention_page):
     x = torch.linspace(-6, 6, 2001, dtype=torch.float64)
     theirs = attention_page.evaluate("x => x.map(bwNetwork.erf)", x.tolist())
     assert np.abs(np.array(theirs) - torch.erf(x).numpy()).max() < 1.3e-7
+
+
+def test_a_run_at_many_moments_is_read(attention_page, model, tmp_path):
+    """Eight-bit weights with scales, from the file that the library writes."""
+    other = probes.untrained(model, torch.Generator().manual_seed(1))
+    weights = {0: other.state_dict(), 30: model.state_dict(), 7: other.state_dict()}
+    path = bw.checkpoints.save_snapshots(weights, model.record | {"name": "run"}, tmp_path)
+    code = base64.b64encode(path.read_bytes()).decode()
+    found = bw.checkpoints.load_snapshots("run", 0, tmp_path)
+    row = episodes(1, seed=4).inputs
+    theirs = attention_page.evaluate(
+        """([code, row]) => { bwNetworkFiles.run = code; const {steps, networks, note} = bwNetwork.loadSnapshots("run");
+          return {steps, name: note.name, answers: networks.map(net => net.run(row).probabilities)}; }""",
+        [code, row[0].tolist()],
+    )
+    assert theirs["steps"] == found.steps == [0, 7, 30] and theirs["name"] == "run"
+    for step, answer in zip(found.steps, theirs["answers"], strict=True):
+        np.testing.assert_allclose(answer, found.network(step).predict(row)[0].exp2(), atol=TOLERANCE)
 
 
 def test_weights_that_are_missing_are_named(attention_page):
