@@ -1,4 +1,4 @@
-"""The command line: `python -m bayeswind_lib train | retrain | score | sweep | list | ledger`."""
+"""The command line: `python -m bayeswind_lib train | retrain | score | probe | sweep | list | ledger`."""
 
 from __future__ import annotations
 
@@ -99,14 +99,46 @@ def score(
     as_json: Json = False,
 ) -> None:
     """Score a trained network against the exact posterior on fresh episodes."""
-    is_file = network.endswith(".safetensors")
-    model = checkpoints.load_file(network) if is_file else checkpoints.load(network, seed)
+    model = _loaded(network, seed)
     record = model.record
     result = training.final_score(model, record["tunnel"], record["tunnel_config"], episodes, data_seed)
     if as_json:
         typer.echo(json.dumps(result.to_dict(), indent=1))
     else:
         _print_score(result.to_dict())
+
+
+@app.command()
+def probe(
+    network: Annotated[str, typer.Argument(help="A shipped network's name, or a .safetensors file.")],
+    what: Annotated[str, typer.Argument(help="activations | keys | attention | heads | layers | beliefs")],
+    episodes: Annotated[int, typer.Option(help="How many fresh episodes.")] = 256,
+    seed: Annotated[int, typer.Option(help="Which training seed of a shipped network.")] = 0,
+    data_seed: Annotated[int, typer.Option(help="Of the episodes and of the nulls.")] = 1,
+    draws: Annotated[int, typer.Option(help="Of each null of the keys.")] = 200,
+    as_json: Json = False,
+) -> None:
+    """Open a trained network: what a part of it holds or is worth, beside its nulls."""
+    from bayeswind_lib import probes
+
+    rows = probes.report(_loaded(network, seed), what, episodes, draws, data_seed)
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1))
+        return
+    cells = [list(rows[0]), *([_cell(value) for value in row.values()] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        typer.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _loaded(network: str, seed: int):
+    """A shipped network by name, or one from a file."""
+    is_file = network.endswith(".safetensors")
+    return checkpoints.load_file(network) if is_file else checkpoints.load(network, seed)
+
+
+def _cell(value) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else "all" if value is None else str(value)
 
 
 @app.command()

@@ -5,18 +5,22 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from _support import ROOT, pages
 
+sys.path.insert(0, str(ROOT / "book"))
+import networks
+
 STATIC = ROOT / "book" / "_static"
 PAGE = """<!DOCTYPE html><html lang="en" data-theme="{theme}"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1"><title>Explorer</title>
 <link rel="stylesheet" href="explorer.css"><link rel="stylesheet" href="{name}_explorer.css">
 <style>html[data-theme=dark] {{ background: #14181e; color: #eee }} body {{ margin: 12px }}</style>
-<script defer src="explorer.js"></script><script defer src="{name}_explorer.js"></script></head>
+<script defer src="explorer.js"></script>{scripts}<script defer src="{name}_explorer.js"></script></head>
 <body><main><h1>Page</h1><div class="bw-explorer" data-explorer="{name}"></div></main></body></html>"""
 
 MOUNT = '.bw-explorer[data-explorer="bijection"]'
@@ -62,11 +66,15 @@ PLAY = """(root, {size, replacement, asks}) => {
 def explorer_opener(name: str, browser, folder: Path) -> Iterator[Callable]:
     """A function that opens the explorer from a folder; any error on the page fails the test."""
     contexts, errors = [], []
-    for file in ("explorer.css", "explorer.js", f"{name}_explorer.js", f"{name}_explorer.css"):
+    for file in ("explorer.css", "explorer.js", "network.js", f"{name}_explorer.js", f"{name}_explorer.css"):
         shutil.copy(STATIC / file, folder)
+    weights = networks.files_of((folder / f"{name}_explorer.js").read_text("utf-8"))
+    for file in weights:
+        (folder / f"{Path(file).name}.js").write_text(networks.script_of(file), "utf-8")
+    scripts = [f'<script defer src="{Path(file).name}.js"></script>' for file in (["network", *weights] if weights else [])]
 
     def opened(theme="light", width=1280, **settings):
-        (folder / "page.html").write_text(PAGE.format(theme=theme, name=name), "utf-8")
+        (folder / "page.html").write_text(PAGE.format(theme=theme, name=name, scripts="".join(scripts)), "utf-8")
         context = browser.new_context(viewport={"width": width, "height": 900}, **settings)
         contexts.append(context)
         page = context.new_page()

@@ -41,10 +41,21 @@ def full_regression(page):
     press(page, "next", 5)
 
 
+def full_attention(page):
+    page.get_by_label("Pairs shown").fill("9")
+    page.locator("[data-head='2.3']").click()
+
+
+def full_ablation(page):
+    page.get_by_label("plus noise").check()
+    page.locator("[data-head='0.1']").click()
+    page.locator("[data-head='2.3']").click()
+
+
 # Every explorer, and how to make it as full as it gets.
 FULL = {
-    "bijection": full_bijection, "hazard": full_hazard, "hmm": full_hmm, "ladder": full_ladder,
-    "regression": full_regression,
+    "ablation": full_ablation, "attention": full_attention, "bijection": full_bijection, "hazard": full_hazard,
+    "hmm": full_hmm, "ladder": full_ladder, "regression": full_regression,
 }  # fmt: skip
 
 
@@ -96,7 +107,7 @@ def test_it_is_accessible_and_fits(open_page, name, theme, width):
 def test_the_keyboard_reaches_every_control(open_page):
     """With Tab alone, and the one that has the focus can be seen; a group of radios is one stop."""
     page = open_page()
-    stops = page.locator(MOUNT).evaluate("""root => [...root.querySelectorAll('input, button')]
+    stops = page.locator(MOUNT).evaluate("""root => [...root.querySelectorAll('input, button, select')]
       .filter(e => !e.disabled && (e.type !== 'radio' || e.checked)).map((e, i) => e.dataset.stop = String(i))""")
     page.locator("[data-stop='0']").focus()
     for stop in stops:

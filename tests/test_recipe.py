@@ -24,6 +24,7 @@ OTHER = {
     "schedule": "cosine", "warmup_steps": 11, "betas": (0.9, 0.96), "weight_decay": 0.1,
     "momentum": 0.9, "grad_clip": 0.5, "precision": "tf32", "compile": True, "seed": 1,
     "data_seed": 1, "eval_every": 99, "eval_episodes": 255, "eval_seed": 1, "n_snapshots": 3, "pool": 5,
+    "frozen": ("tokens.weight",), "frozen_from": 2,
 }
 
 

@@ -266,3 +266,44 @@ def test_pools_and_random_positions_resume_exactly(tmp_path, changes):
     resumed, _ = train(recipe, tmp_path, resume=True)
     for a, b in zip(whole.parameters(), resumed.parameters(), strict=True):
         assert torch.equal(a, b)
+
+
+# ---- parts that are not trained -----------------------------------------------------------------
+
+
+def after(steps: int, **changes) -> dict[str, torch.Tensor]:
+    """The weights after some updates of a smoke run."""
+    wanted = smoke(**changes)
+    run = loop.start(wanted)
+    for _ in range(steps):
+        loop.update(run, run.model)
+    return {name: x.clone() for name, x in run.model.state_dict().items()}
+
+
+@pytest.mark.parametrize("optimiser", ["muon", "adamw"])
+def test_what_is_frozen_stays_and_all_else_moves(optimiser):
+    chosen = {"optimiser": optimiser, "frozen": ("*.query.weight", "*.key.weight"), "weight_decay": 0.1}
+    first, later = after(0, **chosen), after(3, **chosen)
+    for name in first:
+        still = torch.equal(first[name], later[name])
+        assert still == name.endswith(("query.weight", "key.weight")), name
+
+
+def test_what_is_frozen_later_is_trained_until_then():
+    chosen = {"frozen": ("tokens.weight",), "frozen_from": 2}
+    steps = [after(n, **chosen)["tokens.weight"] for n in range(5)]
+    assert not torch.equal(steps[0], steps[1]) and not torch.equal(steps[1], steps[2])
+    assert torch.equal(steps[2], steps[3]) and torch.equal(steps[3], steps[4])
+    assert torch.equal(after(2)["tokens.weight"], steps[2])
+
+
+def test_a_frozen_name_that_fits_nothing_is_told():
+    with pytest.raises(ValueError, match=r"frozen names '\*.queri', and no parameter of this transformer"):
+        after(0, frozen=("*.queri",))
+
+
+def test_freezing_is_part_of_the_recipe():
+    plain = smoke()
+    assert plain.but(frozen=(), frozen_from=0).tag == plain.tag
+    frozen = plain.but(frozen=["tokens.weight"])
+    assert frozen.tag != plain.tag and type(frozen).from_dict(frozen.to_dict()) == frozen

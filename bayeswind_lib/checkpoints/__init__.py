@@ -22,6 +22,7 @@ from bayeswind_lib.checkpoints.files import (
     write_atomically,
     write_tensors,
 )
+from bayeswind_lib.checkpoints.snapshots import Snapshots, load_snapshots, save_snapshots
 
 REQUIRED = ("name", "seed", "architecture", "config", "tunnel", "tunnel_config", "sha256")
 BUILT_FROM = ("architecture", "config")  # also kept in the header of the weights file
@@ -149,11 +150,14 @@ def shipped() -> list[dict]:
 
 __all__ = [
     "CheckpointError",
+    "Snapshots",
     "load",
     "load_file",
+    "load_snapshots",
     "path_of",
     "read_record",
     "save",
+    "save_snapshots",
     "shipped",
     "variant_of",
     "weights_folder",

@@ -7,6 +7,7 @@ network randomises in training. Nothing else is random, so weights, optimiser st
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import hashlib
 import json
 import math
@@ -106,11 +107,29 @@ def optimisers(model: nn.Module, recipe: Recipe) -> list[torch.optim.Optimizer]:
     return chosen
 
 
+def frozen_parameters(model: nn.Module, patterns: tuple[str, ...]) -> list[nn.Parameter]:
+    """The parameters whose names fit one of some patterns.
+
+    Raises:
+        ValueError: for a pattern that fits none.
+    """
+    named = dict(model.named_parameters())
+    fits = {pattern: fnmatch.filter(named, pattern) for pattern in patterns}
+    for pattern, names in fits.items():
+        if not names:
+            raise ValueError(
+                f"frozen names {pattern!r}, and no parameter of this {model.architecture} is called so; "
+                f"there are {', '.join(list(named)[:4])}, ..."
+            )
+    return [named[name] for name in sorted({name for names in fits.values() for name in names})]
+
+
 def start(recipe: Recipe, device: str = "cpu") -> Run:
     """A run at step 0."""
     where = check_device(device)
     model = models.build(recipe.architecture, model_config(recipe), generator("cpu", recipe.seed))
     model.to(where)
+    frozen_parameters(model, recipe.frozen)  # a name that fits nothing is told before the run
     tunnel = tunnels.build(recipe.tunnel, recipe.tunnel_config)
     pool = None
     if recipe.pool:
@@ -217,6 +236,9 @@ def update(run: Run, forward) -> torch.Tensor:
         logits = forward(episodes.inputs, generator("cpu", recipe.data_seed, run.step, 1))
     loss = loss_bits(logits, episodes, recipe.supervision)
     loss.backward()
+    if run.step >= recipe.frozen_from:
+        for parameter in frozen_parameters(run.model, recipe.frozen):
+            parameter.grad = None  # optimisers pass over what has no gradient
     if recipe.grad_clip:
         nn.utils.clip_grad_norm_(run.model.parameters(), recipe.grad_clip)
     for optimiser in run.optimisers:

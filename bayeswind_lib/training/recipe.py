@@ -16,12 +16,12 @@ CHOICES = {
 
 LEAST = {
     "steps": 1, "batch_size": 1, "eval_every": 1, "eval_episodes": 2, "grad_clip": 0, "n_snapshots": 0,
-    "pool": 0,
+    "pool": 0, "frozen_from": 0,
 }
 
 # Fields that came later: left out of the tag while they have their default, so that the tag of
 # an older recipe stays what it was.
-LATER = ("pool",)
+LATER = ("pool", "frozen", "frozen_from")
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,8 @@ class Recipe:
         n_snapshots: how many log-spaced copies of the weights are kept on the way.
         pool: 0 draws fresh episodes for every update; N draws from a fixed set of N episodes,
             which depends on data_seed alone.
+        frozen, frozen_from: names of parameters, or patterns such as "*.query.weight", that stay as
+            they are from update `frozen_from` on (0: as they were drawn).
     Raises:
         ValueError: for a value that no run could use.
     """
@@ -77,9 +79,12 @@ class Recipe:
     eval_seed: int = 20251227
     n_snapshots: int = 0
     pool: int = 0
+    frozen: tuple[str, ...] = ()
+    frozen_from: int = 0
 
     def __post_init__(self):
-        object.__setattr__(self, "betas", tuple(self.betas))
+        for name in ("betas", "frozen"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
         for name in ("tunnel_config", "model_config"):  # own copies: a preset's stay as they are
             object.__setattr__(self, name, dict(getattr(self, name)))
         for name, allowed in CHOICES.items():
@@ -116,7 +121,7 @@ class Recipe:
         """Eight hexadecimal digits that name this recipe; any change gives another tag."""
         values = self.to_dict()
         for entry in fields(self):
-            if entry.name in LATER and values[entry.name] == entry.default:
+            if entry.name in LATER and getattr(self, entry.name) == entry.default:
                 del values[entry.name]
         text = json.dumps(values, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -8,15 +8,25 @@ from bayeswind_lib.widgets.filtering import HMMAnswers, hmm_answers
 from bayeswind_lib.widgets.hazard import HazardExplorer, hazard_explorer
 from bayeswind_lib.widgets.hmm import HMMExplorer, hmm_explorer
 from bayeswind_lib.widgets.ladder import LadderExplorer, ladder_explorer
+from bayeswind_lib.widgets.network import (
+    AblationExplorer,
+    AttentionExplorer,
+    ablation_explorer,
+    attention_explorer,
+)
 from bayeswind_lib.widgets.regression import RegressionExplorer, regression_explorer
 
 __all__ = [
+    "AblationExplorer",
+    "AttentionExplorer",
     "BijectionExplorer",
     "HMMAnswers",
     "HMMExplorer",
     "HazardExplorer",
     "LadderExplorer",
     "RegressionExplorer",
+    "ablation_explorer",
+    "attention_explorer",
     "bijection_explorer",
     "hazard_explorer",
     "hmm_answers",

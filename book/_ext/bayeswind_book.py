@@ -5,7 +5,8 @@
 - pictures that cells made carry the words their own file holds (its "Description") as alt text;
 - a build with warnings is forgotten, so that the next one warns again;
 - the labels, numbers and glued values of the build are written down for the notebooks;
-- an explorer's script is loaded on the pages that have the explorer, and thebe's on none.
+- an explorer's script is loaded on the pages that have the explorer, with the weights of the
+  network that it runs, and thebe's on none.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from sphinx.util import logging
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import address
+import networks
 
 LOGGER = logging.getLogger(__name__)
 LIBRARY = "bayeswind_lib"
@@ -223,9 +225,22 @@ def add_explorers(app, pagename, templatename, context, doctree):
         app.add_js_file("explorer.js", loading_method="defer")
     for script in sorted(static.glob("*_explorer*.js")):
         if f'data-explorer="{script.name.split("_explorer")[0]}"' in raw:
+            for file in networks.files_of(script.read_text("utf-8")):
+                add_network(app, file)
             app.add_js_file(script.name, loading_method="defer")
             if script.with_suffix(".css").is_file():
                 app.add_css_file(script.with_suffix(".css").name)
+
+
+def add_network(app, file: str) -> None:
+    """Load what runs a network in the page, and the weights of one, written into the site."""
+    name = f"{Path(file).name}.js"
+    target = Path(app.outdir) / "_static/networks" / name
+    if not target.is_file() or target.read_text("utf-8") != networks.script_of(file):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(networks.script_of(file), "utf-8")
+    app.add_js_file("network.js", loading_method="defer")
+    app.add_js_file(f"networks/{name}", loading_method="defer")
 
 
 def show_minutes(app, doctree):

@@ -1,0 +1,169 @@
+"""Is the exact belief in the stream, and is it used?
+
+*Readable*: a linear map from activations to the posterior, fitted on some sequences and scored on
+others, beside what the inputs alone allow. *Used*: put into one sequence what the map reads in
+another, and see whose posterior the network then gives (notes 7.8).
+
+Axes: S sequences, K positions, D channels, Y outcomes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from bayeswind_lib import scoring
+from bayeswind_lib.probes.ablation import as_prediction
+from bayeswind_lib.probes.activations import activations, resume
+from bayeswind_lib.tunnels import Episodes
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A linear map from channels to beliefs.
+
+    Attributes:
+        weight: float64 (Y, D). bias: float64 (Y,).
+    """
+
+    weight: np.ndarray
+    bias: np.ndarray
+
+    def read(self, x: np.ndarray) -> np.ndarray:
+        """Channels to beliefs, not yet on the simplex: (..., D) -> (..., Y)."""
+        return x @ self.weight.T + self.bias
+
+    def subspace(self, rank: int | None = None) -> np.ndarray:
+        """Orthonormal directions that the map reads, strongest first: (rank, D).
+
+        Rows of beliefs sum to 1, so Y - 1 directions hold all of it: the default rank.
+        """
+        rank = len(self.weight) - 1 if rank is None else rank
+        return np.linalg.svd(self.weight - self.weight.mean(0), full_matrices=False)[2][:rank]
+
+
+def fit_reader(x: np.ndarray, belief: np.ndarray, alpha: float = 1e-3) -> Reader:
+    """Ridge regression of beliefs on channels: (N, D), (N, Y). The penalty is alpha N."""
+    from sklearn.linear_model import Ridge
+
+    found = Ridge(alpha * len(x)).fit(x, belief)
+    return Reader(found.coef_, found.intercept_)
+
+
+def onto_simplex(x: np.ndarray) -> np.ndarray:
+    """The nearest distribution to each row, in Euclidean distance: (..., Y) -> (..., Y).
+
+    Duchi et al. (2008), by sorting.
+
+    >>> onto_simplex(np.array([0.5, 0.7, -0.2])).round(3).tolist()
+    [0.4, 0.6, 0.0]
+    """
+    x = np.asarray(x, dtype=np.float64)
+    ranked = -np.sort(-x, axis=-1)
+    excess = (ranked.cumsum(-1) - 1) / np.arange(1, x.shape[-1] + 1)
+    count = (ranked > excess).sum(-1, keepdims=True)
+    return np.maximum(x - np.take_along_axis(excess, count - 1, -1), 0)
+
+
+@dataclass(frozen=True)
+class Readout:
+    """How well beliefs can be read from activations, on sequences that the fit never saw.
+
+    Attributes:
+        r2: share of the belief's variance that is read, mean over outcomes.
+        kl: of the exact belief from the reading, put onto the simplex and mixed with a thousandth
+            of the even belief, bits.
+        shuffled_r2: as r2, for activations of other sequences at the same positions.
+    """
+
+    r2: float
+    kl: float
+    shuffled_r2: float
+
+
+def readable(
+    x: np.ndarray, belief: np.ndarray, train: int | None = None, alpha: float = 1e-3,
+    rng: np.random.Generator | None = None,
+) -> Readout:
+    """Fit a linear reader on the first sequences, score it on the others.
+
+    Args:
+        x: (S, K, D). belief: (S, K, Y), the exact posterior.
+        train: how many sequences to fit on; two thirds of them by default.
+    Raises:
+        ValueError: if nothing would be left to score on.
+    """
+    rng = rng or np.random.default_rng(0)
+    S = len(x)
+    train = 2 * S // 3 if train is None else train
+    if not 0 < train < S:
+        raise ValueError(f"train is {train} of {S} sequences: leave some to fit on and some to score")
+    flat = [part.reshape(-1, part.shape[-1]) for part in (x[:train], belief[:train])]
+    reading = fit_reader(*flat, alpha).read(x[train:])
+    other = fit_reader(x[rng.permutation(train)].reshape(flat[0].shape), flat[1], alpha).read(x[train:])
+    close = 0.999 * onto_simplex(reading) + 0.001 / belief.shape[-1]
+    kl = scoring.kl_bits(torch.tensor(belief[train:]), torch.tensor(close).log2())
+    return Readout(r2(belief[train:], reading), float(kl.mean()), r2(belief[train:], other))
+
+
+def r2(truth: np.ndarray, guess: np.ndarray) -> float:
+    """Share of the variance explained, summed over outcomes; below 0 for worse than the mean."""
+    Y = truth.shape[-1]
+    truth, guess = truth.reshape(-1, Y), guess.reshape(-1, Y)
+    return float(1 - ((truth - guess) ** 2).sum() / ((truth - truth.mean(0)) ** 2).sum())
+
+
+@dataclass(frozen=True)
+class Interchange:
+    """What a network says of one sequence when it is given a part of another one's stream.
+
+    Attributes:
+        margin: KL to its own posterior less KL to the donor's, bits: positive if it now speaks for
+            the donor. margin_se: standard error over pairs.
+        before: the same with nothing exchanged (negative). whole: with the whole stream exchanged,
+            which is the most that can be had.
+        random: margins with random subspaces of the same rank, one a draw.
+    """
+
+    margin: float
+    margin_se: float
+    before: float
+    whole: float
+    random: np.ndarray
+
+
+@torch.no_grad()
+def interchange(
+    model: nn.Module, own: Episodes, donor: Episodes, layer: int, subspace: np.ndarray,
+    draws: int = 20, rng: torch.Generator | None = None,
+) -> Interchange:
+    """Exchange what lies in a subspace of the stream that enters a layer, at all positions.
+
+    Args:
+        own, donor: episodes with the same header, or of a task without one, so that both posteriors
+            are answers to the question that is left in the stream.
+        subspace: (rank, D), orthonormal rows.
+        draws: of random subspaces.
+    """
+    rng = rng or torch.Generator().manual_seed(0)
+    name = f"residual.{layer}"
+    mine, theirs = (activations(model, e.inputs, name)[name] for e in (own, donor))
+
+    def margins(basis: torch.Tensor) -> torch.Tensor:
+        mixed = mine + ((theirs - mine) @ basis.T) @ basis  # (B, T, D)
+        prediction = as_prediction(resume(model, mixed, layer), model.config.outcome)
+        return (scoring.kl_bits(own.posterior, prediction) - scoring.kl_bits(donor.posterior, prediction)).mean(1)
+
+    D, rank = mine.shape[-1], len(subspace)
+    found = margins(torch.tensor(subspace, dtype=mine.dtype))
+    random = [
+        float(margins(torch.linalg.qr(torch.randn(D, rank, generator=rng))[0].T).mean()) for _ in range(draws)
+    ]
+    return Interchange(
+        float(found.mean()), float(found.std() / math.sqrt(len(found))),
+        float(margins(torch.zeros(1, D)).mean()), float(margins(torch.eye(D)).mean()), np.array(random),
+    )

@@ -1,0 +1,165 @@
+"""Stage three, *precision*: is the geometry of values a curve along which entropy falls?
+
+Any process that accumulates draws a smooth curve when one sequence is projected onto two axes, a
+random walk too. So ask for many sequences at once, ask what survives *at fixed position* (where
+distinct keys leave nothing of entropy to see), and put untrained networks beside (notes 5.3, 7.5).
+
+Axes: N points, D channels, S sequences, K positions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from bayeswind_lib.probes.nulls import Measured, against
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How the variance of points lies over their principal axes.
+
+    Attributes:
+        shares: (min(N, D),), share of the variance on each axis, largest first.
+        axes: (min(N, D), D), the axes. mean: (D,).
+    """
+
+    shares: np.ndarray
+    axes: np.ndarray
+    mean: np.ndarray
+
+    @property
+    def participation(self) -> float:
+        """(sum of variances)^2 / sum of their squares: about how many axes take part."""
+        return float(1 / (self.shares**2).sum())
+
+    def project(self, points: np.ndarray, n: int = 2) -> np.ndarray:
+        """Coordinates on the first n axes: (N, D) -> (N, n)."""
+        return (np.asarray(points) - self.mean) @ self.axes[:n].T
+
+
+def spread(points: np.ndarray) -> Spread:
+    """Principal components of points (N, D); the scale of no channel is changed.
+
+    Raises:
+        ValueError: for fewer than 3 points.
+    """
+    from sklearn.decomposition import PCA
+
+    points = np.asarray(points, dtype=np.float64)
+    if len(points) < 3:
+        raise ValueError(f"{len(points)} points have no shape: at least 3 are needed")
+    found = PCA(svd_solver="full").fit(points)
+    return Spread(found.explained_variance_ratio_, found.components_, found.mean_)
+
+
+def correlation(x: np.ndarray, y: np.ndarray, ranks: bool = False) -> float:
+    """|Pearson| correlation, or |Spearman| with `ranks`; 0 where one of the two does not vary."""
+    x, y = (ranked(part) if ranks else np.asarray(part, dtype=np.float64) for part in (x, y))
+    x, y = x - x.mean(), y - y.mean()
+    size = np.sqrt((x @ x) * (y @ y))
+    return float(abs(x @ y) / size) if size > 1e-12 else 0.0
+
+
+def ranked(x: np.ndarray) -> np.ndarray:
+    """Ranks 1, 2, ... of numbers (N,); equal ones share the mean of theirs.
+
+    >>> ranked(np.array([0.5, 0.1, 0.5])).tolist()
+    [2.5, 1.0, 2.5]
+    """
+    _, place, count = np.unique(x, return_inverse=True, return_counts=True)
+    return (count.cumsum() - (count - 1) / 2)[place]
+
+
+def at_fixed_position(x: np.ndarray) -> np.ndarray:
+    """What differs between sequences at the same position: (S, K, ...) less its mean over S."""
+    x = np.asarray(x, dtype=np.float64)
+    return x - x.mean(0, keepdims=True)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Whether activations lie along a curve of entropy.
+
+    Attributes:
+        first, second: shares of the variance on the first axis and on the second.
+        participation: number of axes that take part.
+        pearson, spearman: |correlation| of the first coordinate with entropy, all positions together.
+        fixed: |correlation| of the first coordinate with entropy after both lost their mean at each
+            position; 0 where entropy is a function of the position.
+        linear: R^2 of entropy from all channels, by ridge regression on half of the sequences,
+            scored on the other half, at fixed position (NaN where entropy does not vary there).
+    """
+
+    first: float
+    second: float
+    participation: float
+    pearson: float
+    spearman: float
+    fixed: float
+    linear: float
+
+
+def entropy_curve(points: np.ndarray, entropy: np.ndarray) -> Curve:
+    """Shape of activations beside the entropy of the exact posterior.
+
+    Args:
+        points: (S, K, D), at the scored positions of many different sequences.
+        entropy: (S, K), bits.
+    """
+    S, K, D = points.shape
+    shape = spread(points.reshape(S * K, D))
+    first = shape.project(points.reshape(S * K, D), 1)[:, 0]
+    at_place = at_fixed_position(points)
+    inner = spread(at_place.reshape(S * K, D)).project(at_place.reshape(S * K, D), 1)[:, 0]
+    rest = at_fixed_position(entropy)
+    varies = rest.std() > 1e-9
+    return Curve(
+        float(shape.shares[0]), float(shape.shares[1]), shape.participation,
+        correlation(first, entropy.ravel()), correlation(first, entropy.ravel(), ranks=True),
+        correlation(inner, rest.ravel()) if varies else 0.0,
+        held_out_r2(at_place, rest) if varies else float("nan"),
+    )
+
+
+def held_out_r2(x: np.ndarray, y: np.ndarray, alpha: float = 1e-3) -> float:
+    """R^2 of y (S, K) from x (S, K, D) by ridge regression; halves are split by sequence."""
+    from sklearn.linear_model import Ridge
+
+    half = len(x) // 2
+    fit = Ridge(alpha * half).fit(x[:half].reshape(-1, x.shape[-1]), y[:half].ravel())
+    return float(fit.score(x[half:].reshape(-1, x.shape[-1]), y[half:].ravel()))
+
+
+def random_walk_null(n_points: int, n_channels: int, draws: int, rng: torch.Generator) -> np.ndarray:
+    """Share of the first axis for one sequence that takes random steps; theory 6 / pi^2: (draws,)."""
+    found = []
+    for _ in range(draws):
+        steps = torch.randn(n_points, n_channels, generator=rng, dtype=torch.float64)
+        found.append(spread(steps.cumsum(0).numpy()).shares[0])
+    return np.array(found)
+
+
+def first_axis(points: np.ndarray, draws: int = 200, rng: torch.Generator | None = None) -> Measured:
+    """Share of the first axis of one sequence (K, D), beside random walks of that length."""
+    rng = rng or torch.Generator().manual_seed(0)
+    null = random_walk_null(*np.asarray(points).shape, draws, rng)
+    return Measured(float(spread(points).shares[0]), null, "random walk")
+
+
+def matched_null(points: np.ndarray, entropy: np.ndarray, draws: int, rng: torch.Generator) -> Measured:
+    """Correlation of the first coordinate with entropy, beside Gaussians of the same covariance.
+
+    The Gaussian points know nothing of the sequences: what correlation is left comes by chance.
+    """
+    S, K, D = points.shape
+    flat = points.reshape(S * K, D)
+    shape, heights = spread(flat), entropy.ravel()
+    value = correlation(shape.project(flat, 1)[:, 0], heights)
+    return against(
+        value,
+        lambda: correlation(torch.randn(S * K, generator=rng, dtype=torch.float64).numpy(), heights),
+        draws, "Gaussian of the same covariance",
+    )

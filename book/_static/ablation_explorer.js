@@ -1,0 +1,129 @@
+// The ablation explorer: switch heads of a trained network off and watch its posterior move.
+// The network runs in the page (network.js); its numbers are those of bayeswind_lib and are compared
+// with them by the tests.
+(function () {
+  "use strict";
+
+  const {
+    axes, button, element, frame, generator, radios, slider, statusLine, text, trace, watchWidth,
+  } = bwExplorer;
+  const { divergence, drawBars, episode, headGrid, load, pairEditor, posterior, range, roundUp, tokensOf } = bwNetwork;
+  const FILE = "bijection-transformer-classroom-seed0";
+  const WAYS = [["nothing", "zero"], ["its mean over 64 episodes", "mean"], ["what it is, plus noise as long", "noise"]];
+  const N_MEAN = 64; // episodes over which "mean" averages
+
+  // A standard normal number from two even ones (Box and Muller).
+  function normal(random) {
+    const size = Math.sqrt(-2 * Math.log(1 - random())), angle = 2 * Math.PI * random();
+    return size * Math.cos(angle);
+  }
+
+  // Every token's vector (C numbers) plus a random one as long.
+  function withNoise(head, C, random) {
+    const result = Float64Array.from(head);
+    for (let t = 0; t < head.length; t += C) {
+      const noise = range(C).map(() => normal(random)), length = Math.hypot(...noise);
+      const size = Math.hypot(...head.subarray(t, t + C));
+      noise.forEach((v, c) => { result[t + c] += (v / length) * size; });
+    }
+    return result;
+  }
+
+  // What a network answers when some heads, named "layer.head", hand on something else.
+  function without(network, tokens, heads, way, means, seed = 1) {
+    const C = network.config.width / network.config.n_heads, random = generator(seed);
+    return network.run(tokens, (head, l, h) => {
+      if (!heads.has(`${l}.${h}`)) return head;
+      if (way === "zero") return new Float64Array(head.length);
+      return way === "mean" ? means[l][h] : withNoise(head, C, random);
+    }).probabilities;
+  }
+
+  // Mean divergence from the exact posterior over all questions, bits.
+  const cost = (probabilities, played) =>
+    probabilities.reduce((sum, row, k) => sum + divergence(posterior(played, k), row), 0) / probabilities.length;
+
+  function mount(root, id) {
+    const network = load(FILE), V = network.config.n_outputs;
+    const state = { episode: episode(V, 1), question: 5, seed: 1, way: "zero", off: new Set() };
+    let means = null, whole = null;
+
+    const question = slider(id, "question", "Pairs shown", [0, V - 1], state.question,
+      (k) => { state.question = k; update(); });
+    const way = radios(id, "way", "A head that is off hands on", WAYS, state.way,
+      (value) => { state.way = value; update(); });
+    const fresh = button("New episode", "new", () => {
+      state.seed += 1;
+      state.episode = episode(V, state.seed);
+      run();
+    });
+    const all = button("All heads on", "on", () => { state.off.clear(); update(); });
+    const editor = pairEditor(id, state, run);
+    const grid = headGrid(network, "Switch heads off and on", (l, h) => `${state.off.has(`${l}.${h}`) ? "off" : "on"}`,
+      (l, h) => state.off.has(`${l}.${h}`),
+      (l, h) => {
+        const name = `${l}.${h}`;
+        if (!state.off.delete(name)) state.off.add(name);
+        update();
+      });
+    const status = statusLine();
+    const bars = element("div", { class: "bw-chart" }), costs = element("div", { class: "bw-chart" });
+
+    root.replaceChildren(
+      element("div", { class: "bw-controls" }, question.field, way, element("div", { class: "bw-buttons" }, all, fresh)),
+      element("p", { class: "bw-label" }, "Switch heads off"), grid.field,
+      status, bars, costs,
+      element("p", { class: "bw-label" }, "The episode: choose any keys and values"), editor.field);
+
+    function run() {
+      whole = network.run(tokensOf(state.episode)).probabilities;
+      update();
+    }
+
+    function update() {
+      const { question: k, way: how, off } = state, tokens = tokensOf(state.episode);
+      if (how === "mean" && !means) {
+        means = network.headMeans(range(N_MEAN).map((i) => tokensOf(episode(V, 1000 + i))));
+      }
+      const changed = off.size ? without(network, tokens, off, how, means, state.seed) : whole;
+      const exact = posterior(state.episode, k);
+      question.input.value = k;
+      question.output.textContent = k;
+      all.disabled = off.size === 0;
+      editor.draw();
+      grid.draw();
+      const key = state.episode.keys[k], before = divergence(exact, whole[k]), after = divergence(exact, changed[k]);
+      const told = off.size === 0 ? "All heads are on" : `${off.size} of ${network.config.n_layers * network.config.n_heads} heads are off`;
+      status.textContent = `${told}. At key ${key}, after ${k} ${k === 1 ? "pair" : "pairs"}, the network is ` +
+        `${after.toFixed(3)} bits from the exact posterior (whole: ${before.toFixed(3)}); over all ${V} questions of this episode ` +
+        `${cost(changed, state.episode).toFixed(3)} (whole: ${cost(whole, state.episode).toFixed(3)}).`;
+      const rows = off.size ? { changed: changed[k], whole: whole[k] } : { whole: whole[k] };
+      drawBars(bars, rows, exact, off.size ? `key ${key}: changed, whole (grey)` : `key ${key}: whole network`);
+      drawCosts(costs, changed);
+      Object.assign(root.dataset, { kl: after, whole: before, mean: cost(changed, state.episode), off: [...off].sort().join(" ") });
+      if (all.disabled && document.activeElement === all) fresh.focus();
+    }
+
+    // Divergence at every question: of the whole network thin, of the changed one thick.
+    function drawCosts(box, changed) {
+      const bits = (rows) => rows.map((row, k) => divergence(posterior(state.episode, k), row));
+      const now = bits(changed), before = bits(whole), top = roundUp(Math.max(0.1, ...now, ...before));
+      const f = frame(box, 200, `Divergence from the exact posterior in bits at questions 0 to ${V - 1}: ` +
+        `${now.map((h) => h.toFixed(3)).join(", ")}; whole network ${before.map((h) => h.toFixed(3)).join(", ")}.`);
+      const toY = (h) => f.bottom - (h / top) * (f.bottom - f.top);
+      const toX = (k) => f.left + ((k + 0.5) / V) * (f.right - f.left);
+      axes(f, [0, 0.5, 1].map((share) => share * top), toY, "divergence (bits), whole network thin",
+        "pairs shown before the question", (h) => h.toFixed(2));
+      range(V).forEach((k) => f.svg.append(text(toX(k), f.bottom + 17, String(k))));
+      const path = (heights, kind) => element("path", { d: trace(heights.map((h, k) => [toX(k), toY(h)])), class: kind });
+      f.svg.append(path(before, "bw-thin"), path(now, "bw-thick"), element("circle", {
+        cx: toX(state.question), cy: toY(now[state.question]), r: 5.5, class: "bw-now",
+      }));
+    }
+
+    run();
+    watchWidth(root, bars, update);
+  }
+
+  bwExplorer.start("ablation", "Ablation explorer", mount, { without, withNoise, cost, FILE, N_MEAN });
+})();

@@ -1,0 +1,76 @@
+// The attention explorer: pick an episode, a layer and a head, and see where it looks from each token.
+// The network runs in the page (network.js); its numbers are those of bayeswind_lib and are compared
+// with them by the tests.
+(function () {
+  "use strict";
+
+  const { button, element, slider, statusLine, watchWidth } = bwExplorer;
+  const { drawBars, drawMap, entropy, episode, headGrid, load, pairEditor, posterior, range, tokensOf } = bwNetwork;
+  const FILE = "bijection-transformer-classroom-seed0";
+
+  // What one head does at question k: share of its attention on the values shown, how evenly it is
+  // spread over them (1 is even), and its entropy in bits.
+  function coverage(pattern, k) {
+    const row = pattern[2 * k], on = range(k).map((i) => row[2 * i + 1]);
+    const mass = on.reduce((sum, p) => sum + p, 0);
+    const even = k > 1 && mass > 0 ? entropy(on.map((p) => p / mass)) / Math.log2(k) : NaN;
+    return { mass, even, bits: entropy(row) };
+  }
+
+  // What attention that is spread over all it may see would give: k values of 2 k + 1 tokens.
+  const uniform = (k) => k / (2 * k + 1);
+
+  function mount(root, id) {
+    const network = load(FILE), V = network.config.n_outputs;
+    const state = { episode: episode(V, 1), question: 5, layer: 0, head: 0, seed: 1 };
+    let seen = null; // the pass on this episode
+
+    const question = slider(id, "question", "Pairs shown", [0, V - 1], state.question,
+      (k) => { state.question = k; update(); });
+    const fresh = button("New episode", "new", () => {
+      state.seed += 1;
+      state.episode = episode(V, state.seed);
+      run();
+    });
+    const editor = pairEditor(id, state, run);
+    const grid = headGrid(network, "Choose a head; on it, its attention on the values shown",
+      (l, h) => coverage(seen.patterns[l][h], state.question).mass.toFixed(2),
+      (l, h) => l === state.layer && h === state.head,
+      (l, h) => { Object.assign(state, { layer: l, head: h }); update(); });
+    const status = statusLine();
+    const map = element("div", { class: "bw-chart" }), bars = element("div", { class: "bw-chart" });
+
+    root.replaceChildren(
+      element("div", { class: "bw-controls" }, question.field, fresh),
+      element("p", { class: "bw-label" }, "The episode: choose any keys and values"), editor.field,
+      element("p", { class: "bw-label" }, "Choose a head; on it: attention on the values shown"), grid.field,
+      status, map, bars);
+
+    function run() {
+      seen = network.run(tokensOf(state.episode));
+      update();
+    }
+
+    function update() {
+      const { layer, head, question: k } = state, now = coverage(seen.patterns[layer][head], k);
+      question.input.value = k;
+      question.output.textContent = k;
+      editor.draw();
+      grid.draw();
+      const even = Number.isNaN(now.even) ? "" : ` Over them it is spread with evenness ${now.even.toFixed(2)} (1 is even).`;
+      status.textContent = `Layer ${layer}, head ${head}, asked for key ${state.episode.keys[k]} after ${k} ` +
+        `${k === 1 ? "pair" : "pairs"}: ${(100 * now.mass).toFixed(1)} % of its attention is on the values shown; ` +
+        `spread over all that it may see it would be ${(100 * uniform(k)).toFixed(1)} %.${even} ` +
+        `Entropy of its attention: ${now.bits.toFixed(3)} bits.`;
+      drawMap(map, seen.patterns[layer][head], state, `layer ${layer}, head ${head}`);
+      const exact = posterior(state.episode, k);
+      drawBars(bars, { network: seen.probabilities[k] }, exact, `answer for key ${state.episode.keys[k]}`);
+      Object.assign(root.dataset, { mass: now.mass, even: now.even, bits: now.bits });
+    }
+
+    run();
+    watchWidth(root, map, update);
+  }
+
+  bwExplorer.start("attention", "Attention explorer", mount, { coverage, uniform, FILE });
+})();

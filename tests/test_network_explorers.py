@@ -1,0 +1,243 @@
+"""A trained network in the page: its numbers against the library's, and the explorers that use it."""
+
+from __future__ import annotations
+
+import base64
+import re
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from _support_browser import chromium
+from _support_explorer import explorer_opener, networks
+
+import bayeswind_lib as bw
+from bayeswind_lib import probes
+from bayeswind_lib.widgets import network as widgets
+
+pytestmark = pytest.mark.xdist_group("browser")
+TOLERANCE = 2e-5  # single precision there, double here
+
+
+@pytest.fixture(scope="module")
+def model():
+    return bw.load("bijection-transformer-classroom")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture
+def attention_page(browser, tmp_path):
+    with explorer_opener("attention", browser, tmp_path) as opened:
+        yield opened()
+
+
+@pytest.fixture
+def ablation_page(browser, tmp_path):
+    with explorer_opener("ablation", browser, tmp_path) as opened:
+        yield opened()
+
+
+def episodes(count: int, seed: int = 0):
+    return bw.tunnels.Bijection(10).sample(count, torch.Generator().manual_seed(seed))
+
+
+# ---- in the page --------------------------------------------------------------------------------
+
+
+def test_the_network_in_the_page_is_the_network(attention_page, model):
+    """Patterns, heads and answers at 20 episodes."""
+    drawn = episodes(20)
+    seen = probes.activations(model, drawn.inputs, ["pattern.*", "head.*"])
+    answers = model.predict(drawn.inputs).exp2()
+    found = attention_page.evaluate(
+        """rows => { const net = bwNetwork.load(bwAttention.FILE); return rows.map(tokens => {
+          const {patterns, heads, probabilities} = net.run(tokens);
+          return {patterns, heads: heads.map(row => row.map(head => [...head])), probabilities};
+        }); }""",
+        drawn.inputs.tolist(),
+    )
+    for i, one in enumerate(found):
+        np.testing.assert_allclose(one["probabilities"], answers[i], atol=TOLERANCE)
+        for layer in range(3):
+            for head in range(4):
+                mine = np.zeros((19, 19))
+                for t, row in enumerate(one["patterns"][layer][head]):
+                    mine[t, : t + 1] = row
+                np.testing.assert_allclose(mine, seen[f"pattern.{layer}"][i, head], atol=TOLERANCE)
+                given = np.array(one["heads"][layer][head]).reshape(19, 16)
+                np.testing.assert_allclose(given, seen[f"head.{layer}"][i, head], rtol=1e-4, atol=1e-4)
+
+
+def test_half_precision_is_read_as_numpy_reads_it(attention_page):
+    bits = np.arange(2**16, dtype=np.uint16)
+    bits = bits[np.isfinite(bits.view(np.float16))]
+    theirs = attention_page.evaluate("bits => bits.map(bwNetwork.half)", bits.tolist())
+    np.testing.assert_array_equal(np.array(theirs), bits.view(np.float16).astype(float))
+
+
+def test_the_error_function_is_good_to_a_ten_millionth(attention_page):
+    x = torch.linspace(-6, 6, 2001, dtype=torch.float64)
+    theirs = attention_page.evaluate("x => x.map(bwNetwork.erf)", x.tolist())
+    assert np.abs(np.array(theirs) - torch.erf(x).numpy()).max() < 1.3e-7
+
+
+def test_a_run_at_many_moments_is_read(attention_page, model, tmp_path):
+    """Eight-bit weights with scales, from the file that the library writes."""
+    other = probes.untrained(model, torch.Generator().manual_seed(1))
+    weights = {0: other.state_dict(), 30: model.state_dict(), 7: other.state_dict()}
+    path = bw.checkpoints.save_snapshots(weights, model.record | {"name": "run"}, tmp_path)
+    code = base64.b64encode(path.read_bytes()).decode()
+    found = bw.checkpoints.load_snapshots("run", 0, tmp_path)
+    row = episodes(1, seed=4).inputs
+    theirs = attention_page.evaluate(
+        """([code, row]) => { bwNetworkFiles.run = code; const {steps, networks, note} = bwNetwork.loadSnapshots("run");
+          return {steps, name: note.name, answers: networks.map(net => net.run(row).probabilities)}; }""",
+        [code, row[0].tolist()],
+    )
+    assert theirs["steps"] == found.steps == [0, 7, 30] and theirs["name"] == "run"
+    for step, answer in zip(found.steps, theirs["answers"], strict=True):
+        np.testing.assert_allclose(answer, found.network(step).predict(row)[0].exp2(), atol=TOLERANCE)
+
+
+def test_weights_that_are_missing_are_named(attention_page):
+    told = attention_page.evaluate("() => { try { bwNetwork.load('nobody'); } catch (e) { return e.message; } }")
+    assert told == "the page has no weights of nobody"
+    with pytest.raises(FileNotFoundError, match="nobody"):
+        networks.script_of("nobody")
+
+
+def test_coverage_is_that_of_the_library(attention_page, model):
+    attention_page.get_by_label("Pairs shown").fill("7")
+    explorer = widgets.AttentionExplorer(model)
+    root, state = attention_page.locator(".bw-explorer"), attention_page.locator("[role=status]")
+    explorer.all_keys.value, explorer.all_values.value = chosen(attention_page)
+    for layer, head, k in ((0, 0, 7), (0, 3, 2), (1, 2, 9), (2, 1, 1), (2, 3, 0)):
+        attention_page.get_by_label("Pairs shown").fill(str(k))
+        attention_page.locator(f"[data-head='{layer}.{head}']").click()
+        explorer.layer.value, explorer.head.value, explorer.pairs.value = layer, head, k
+        mass, _, bits = explorer.coverage()
+        assert float(root.get_attribute("data-mass")) == pytest.approx(mass, abs=TOLERANCE)
+        assert float(root.get_attribute("data-bits")) == pytest.approx(bits, abs=1e-4)
+        told = re.sub(r" Entropy of.*", "", explorer.words)
+        assert re.sub(r" Entropy of.*", "", state.text_content()) == told
+
+
+def chosen(page) -> tuple[str, str]:
+    """Keys and values of the episode on the page, as texts."""
+    menus = page.locator("select").all()
+    rows = [menu.input_value() for menu in menus]
+    return " ".join(rows[::2]), " ".join(rows[1::2])
+
+
+def test_the_reader_picks_the_episode(attention_page):
+    """What is chosen changes places with the pair that had it: each number stays there once."""
+    keys, values = chosen(attention_page)
+    attention_page.get_by_label("value of pair 2", exact=True).select_option(values.split()[6])
+    after_keys, after = chosen(attention_page)
+    swapped = values.split()
+    swapped[1], swapped[6] = swapped[6], swapped[1]
+    assert (after_keys, after.split()) == (keys, swapped)
+    focus = attention_page.evaluate("document.activeElement.getAttribute('aria-label')")
+    assert focus == "value of pair 2"
+    attention_page.get_by_role("button", name="New episode").click()
+    assert chosen(attention_page) != (after_keys, after)
+
+
+@pytest.mark.parametrize("way", ["zero", "mean"])
+def test_taking_heads_out_is_what_the_library_does(ablation_page, model, way):
+    drawn, rng = episodes(20, seed=1), torch.Generator().manual_seed(2)
+    reference = [tokens(ablation_page, 1000 + i) for i in range(64)]
+    assert ablation_page.evaluate("bwAblation.N_MEAN") == widgets.N_MEAN == 64
+    for row in drawn.inputs:
+        n_off = int(torch.randint(1, 13, (), generator=rng))
+        off = [f"{i // 4}.{i % 4}" for i in torch.randperm(12, generator=rng)[:n_off].tolist()]
+        theirs = ablation_page.evaluate(
+            """([row, off, way, reference]) => { const net = bwNetwork.load(bwAblation.FILE);
+              const means = net.headMeans(reference);
+              return bwAblation.without(net, row, new Set(off), way, means); }""",
+            [row.tolist(), off, way, reference],
+        )
+        with probes.ablate(model, [f"head.{name}" for name in off], way, torch.tensor(reference)):
+            ours = model.predict(row[None])[0].exp2()
+        np.testing.assert_allclose(theirs, ours, atol=1e-4)
+
+
+def tokens(page, seed: int) -> list[int]:
+    return page.evaluate("s => bwNetwork.tokensOf(bwNetwork.episode(10, s))", seed)
+
+
+def test_noise_is_as_long_as_what_it_is_added_to(ablation_page):
+    given, changed = ablation_page.evaluate(
+        """() => { const head = Float64Array.from({length: 64}, (_, i) => Math.sin(i + 1) * (i + 1));
+          return [[...head], [...bwAblation.withNoise(head, 16, bwExplorer.generator(3))]]; }"""
+    )
+    given, noise = np.reshape(given, (4, 16)), np.reshape(changed, (4, 16)) - np.reshape(given, (4, 16))
+    np.testing.assert_allclose(np.linalg.norm(noise, axis=1), np.linalg.norm(given, axis=1), rtol=1e-9)
+    assert abs(np.corrcoef(noise)[np.triu_indices(4, 1)]).max() < 0.9
+
+
+def test_switching_heads_moves_the_page(ablation_page, model):
+    root, status = ablation_page.locator(".bw-explorer"), ablation_page.locator("[role=status]")
+    explorer = widgets.AblationExplorer(model)
+    explorer.all_keys.value, explorer.all_values.value = chosen(ablation_page)
+    assert status.text_content().startswith("All heads are on") and status.text_content() == explorer.words
+    for off, k in ((["0.1"], 5), (["0.1", "2.3"], 8), (["2.3"], 3)):
+        ablation_page.get_by_label("Pairs shown").fill(str(k))
+        for name in ("0.1", "2.3"):
+            button = ablation_page.locator(f"[data-head='{name}']")
+            if (button.get_attribute("aria-pressed") == "true") != (name in off):
+                button.click()
+        explorer.off.value, explorer.pairs.value = off, k
+        assert root.get_attribute("data-off") == " ".join(off)
+        kl = bw.scoring.kl_bits(explorer.posterior, explorer.changed.log2())
+        assert float(root.get_attribute("data-kl")) == pytest.approx(float(kl[k]), abs=1e-3)
+        assert float(root.get_attribute("data-mean")) == pytest.approx(float(kl.mean()), abs=1e-3)
+        assert float(root.get_attribute("data-mean")) > float(explorer.words.split("whole: ")[-1].split(")")[0])
+    ablation_page.get_by_role("button", name="All heads on").click()
+    assert root.get_attribute("data-off") == "" and status.text_content().startswith("All heads are on")
+
+
+# ---- in a notebook ------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["attention", "ablation"])
+def explorer(request, model):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield getattr(bw.widgets, f"{request.param}_explorer")(model)
+
+
+def test_each_control_changes_what_is_seen(explorer):
+    own = [("layer", 2), ("head", 3)] if hasattr(explorer, "head") else [
+        ("off", ("0.0",)), ("way", "its mean over 64 episodes"), ("way", "what it is, plus noise as long"), ("off", ("0.0", "1.1")),
+    ]  # fmt: skip
+    pages = [explorer.children[-1].value]
+    for name, value in [*own, ("pairs", 8), ("seed", 4), ("all_values", "9 8 7 6 5 4 3 2 1 0"), ("all_keys", "0,1,2,3,4,5,6,7,8,9")]:
+        getattr(explorer, name).value = value
+        pages.append(explorer.children[-1].value)
+    assert len(set(pages)) == len(pages)
+    assert explorer.episode.latents["keys"][0].tolist() == list(range(10))
+
+
+@pytest.mark.parametrize("text", ["1 2 3", "0 1 2 3 4 5 6 7 8 8", "a b", "-1 1 2 3 4 5 6 7 8 9"])
+def test_a_text_that_is_no_order_is_told(explorer, text):
+    before = explorer.episode
+    explorer.all_values.value = text
+    assert "write each of these numbers once" in explorer.children[-1].value
+    assert explorer.episode is before
+
+
+def test_the_answer_is_that_of_the_network(model):
+    explorer = widgets.AblationExplorer(model, seed=3)
+    torch.testing.assert_close(explorer.bars.data[widgets.WHOLE], model.predict(explorer.episode.inputs)[0, 5].exp2().numpy())
+    explorer.off.value = ("0.2",)
+    with probes.ablate(model, "head.0.2"):
+        assert torch.equal(explorer.changed, model.predict(explorer.episode.inputs)[0].exp2())
+    after = model.predict(explorer.episode.inputs)[0].exp2()
+    assert torch.equal(explorer.whole, after)  # the network is as it was

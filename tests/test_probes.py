@@ -1,0 +1,510 @@
+"""Probes on networks whose answer is known: built by hand, or not trained at all."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import bayeswind_lib as bw
+import numpy as np
+import pytest
+import torch
+from bayeswind_lib import probes
+from bayeswind_lib.probes import beliefs, clusters, keys, nulls, progress, routing, values
+from bayeswind_lib.probes.sites import merge_heads
+
+
+def rng(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+SIZES = {
+    "transformer": {"n_layers": 3, "n_heads": 2, "width": 16, "hidden": 24},
+    "mamba": {"n_layers": 2, "width": 16, "n_states": 4},
+    "lstm": {"n_layers": 3, "width": 12},
+    "mlp": {"n_layers": 2, "width": 16, "hidden": 24, "context": "sum"},
+}
+
+
+def network(architecture, tunnel="bijection", seed=0, **sizes):
+    recipe = bw.training.recipe(tunnel, architecture, "classroom", model_config=SIZES[architecture] | sizes)
+    return bw.models.build(architecture, bw.training.loop.model_config(recipe), rng(seed)).eval()
+
+
+def episodes(tunnel="bijection", count=8, seed=1, **config):
+    recipe = bw.training.recipe(tunnel, "transformer", "classroom")
+    return bw.tunnels.build(tunnel, recipe.tunnel_config | config).sample(count, rng(seed))
+
+
+@pytest.fixture(params=sorted(SIZES))
+def any_network(request):
+    return network(request.param)
+
+
+# ---- sites and activations
+
+
+def test_every_site_has_the_shape_that_its_axes_say(any_network):
+    inputs = episodes().inputs
+    B, T = inputs.shape
+    found = probes.activations(any_network, inputs)
+    shapes = probes.shapes(any_network, B, T)
+    assert {name: tuple(x.shape) for name, x in found.items()} == shapes
+    assert list(found) == list(probes.sites(any_network)) == [row["name"] for row in probes.table(any_network)]
+    assert all(site.words for site in probes.sites(any_network).values())
+    assert not any(x.requires_grad for x in found.values())
+
+
+def test_only_what_was_asked_for_is_kept(any_network):
+    inputs = episodes().inputs
+    whole = probes.activations(any_network, inputs)
+    for name in whole:
+        part = probes.activations(any_network, inputs, name)
+        assert list(part) == [name] and torch.equal(part[name], whole[name])
+    assert list(probes.activations(any_network, inputs, ["final", "final"])) == ["final"]
+
+
+def test_the_stream_is_the_sum_of_what_is_written():
+    model, inputs = network("transformer"), episodes().inputs
+    a = probes.activations(model, inputs)
+    for layer in range(3):
+        middle = a[f"residual.{layer}"] + a[f"attention.{layer}"]
+        torch.testing.assert_close(a[f"middle.{layer}"], middle)
+        torch.testing.assert_close(a[f"residual.{layer + 1}"], middle + a[f"feed_forward.{layer}"])
+        torch.testing.assert_close(a[f"head.{layer}"], a[f"pattern.{layer}"] @ a[f"value.{layer}"])
+    assert torch.equal(torch.stack(list(probes.activations(model, inputs, "pattern.*").values())),
+                       torch.stack(model.attention_patterns(inputs)))
+
+
+def test_a_stack_of_lstms_is_unrolled_exactly():
+    model, inputs = network("lstm"), episodes().inputs
+    a = probes.activations(model, inputs)
+    torch.testing.assert_close(a["output.2"], model.layers(a["embedded"])[0])
+    alone = torch.nn.LSTM(12, 12, batch_first=True)
+    alone.load_state_dict({k.replace("_l1", "_l0"): v for k, v in model.layers.state_dict().items() if "_l1" in k})
+    torch.testing.assert_close(a["output.1"], alone(a["output.0"])[0])
+
+
+def test_names_that_do_not_fit_are_refused_with_near_ones():
+    model = network("transformer")
+    with pytest.raises(ValueError, match="no activation 'residul.1'; the nearest names are residual.1"):
+        probes.activations(model, episodes().inputs, "residul.1")
+    with pytest.raises(ValueError, match="pattern.1.*switched off"):
+        probes.activations(model.switch_attention(1, False), episodes().inputs, "pattern.1")
+    with pytest.raises(ValueError, match="can be read but not changed"), probes.edit(network("mamba"), {"state.0": torch.zeros_like}):
+        pass
+
+
+def test_an_edit_changes_the_answer_and_leaves_no_trace(any_network):
+    inputs = episodes().inputs
+    before, weights = any_network(inputs), {k: v.clone() for k, v in any_network.state_dict().items()}
+    with pytest.raises(RuntimeError, match="on purpose"), probes.edit(any_network, {"final": lambda x: 2 * x}):
+        assert not torch.allclose(any_network(inputs), before)
+        raise RuntimeError("on purpose")
+    assert torch.equal(any_network(inputs), before)
+    assert all(torch.equal(v, weights[k]) for k, v in any_network.state_dict().items())
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in any_network.modules())
+
+
+def test_every_site_that_can_be_written_is_written(any_network):
+    inputs = episodes().inputs
+    for name, site in probes.sites(any_network).items():
+        if site.derive is None:
+            seen = probes.activations(any_network, inputs, name)[name]
+            with probes.edit(any_network, {name: lambda x: x}):
+                torch.testing.assert_close(any_network(inputs), any_network(inputs))
+            if site.name.startswith("residual"):  # a change there is what is read there
+                with probes.edit(any_network, {name: lambda x: x + 1}):
+                    torch.testing.assert_close(probes.activations(any_network, inputs, name)[name], seen + 1)
+    with pytest.raises(ValueError, match="returned shape"), probes.edit(any_network, {"final": lambda x: x[:1]}):
+        any_network(inputs)
+
+
+@pytest.mark.parametrize("architecture", ["transformer", "mamba", "mlp"])
+def test_a_pass_goes_on_from_any_layer(architecture):
+    model, inputs = network(architecture), episodes().inputs
+    streams = probes.activations(model, inputs, "residual.*")
+    for layer, stream in enumerate(streams.values()):
+        torch.testing.assert_close(probes.resume(model, stream, layer), model(inputs))
+    with pytest.raises(ValueError, match="there are layers 0.."):
+        probes.resume(model, streams["residual.0"], 9)
+
+
+# ---- ablation
+
+
+def test_zero_is_the_same_as_weights_that_are_zero():
+    model, data = network("transformer"), episodes(count=32)
+    other = network("transformer")
+    with torch.no_grad():
+        other.blocks[1].attention.output.weight.view(16, 2, 8)[:, 1] = 0  # head 1 of layer 1
+    with probes.ablate(model, "head.1.1"):
+        torch.testing.assert_close(model(data.inputs), other(data.inputs))
+    with torch.no_grad():
+        other.blocks[1].attention.output.weight[:] = 0
+    for what in ("attention.1", ["head.1.0", "head.1.1"]):
+        with probes.ablate(model, what):
+            torch.testing.assert_close(model(data.inputs), other(data.inputs))
+    with probes.ablate(model, "layer.1"):
+        a = probes.activations(model, data.inputs, "residual.*")
+        torch.testing.assert_close(a["residual.1"], a["residual.2"])
+
+
+def test_mean_and_resample_write_what_other_episodes_have():
+    model, data = network("transformer"), episodes(count=16)
+    written = probes.activations(model, data.inputs, "head.1")["head.1"]
+    with probes.ablate(model, "head.1.0", "mean", data.inputs):
+        now = probes.activations(model, data.inputs, "attention.1")["attention.1"]
+    mixed = written.clone()
+    mixed[:, 0] = written[:, 0].mean(0)
+    by_hand = model.blocks[1].attention.output(merge_heads(mixed))
+    torch.testing.assert_close(now, by_hand.detach())
+    same = data.inputs[:1].expand(6, -1)  # all episodes alike: another one is the same one
+    with probes.ablate(model, "layer.2", "resample", same, rng()):
+        torch.testing.assert_close(model(same), network("transformer")(same))
+
+
+def test_controls_are_as_long_as_what_is_written():
+    model, data = network("transformer"), episodes(count=16)
+    written = probes.activations(model, data.inputs, "attention.0")["attention.0"]
+    for how in ("noise", "direction"):
+        with probes.ablate(model, "attention.0", how, rng=rng()):
+            moved = probes.activations(model, data.inputs, "middle.0")["middle.0"]
+        stream = probes.activations(model, data.inputs, "middle.0")["middle.0"]
+        added = moved - stream
+        torch.testing.assert_close(added.norm(dim=-1), written.norm(dim=-1), rtol=1e-3, atol=1e-6)
+        ways = added / added.norm(dim=-1, keepdim=True)
+        one = float((ways @ ways[0, 0]).min())
+        assert (one > 0.999) == (how == "direction")
+
+
+def test_what_is_asked_for_must_be_given():
+    model, data = network("transformer"), episodes()
+    for what, how, words in (
+        ("head.9.0", "zero", "no part"), ("head.0.7", "zero", "no part"), ("heads", "zero", "no part"),
+        ("layer.0", "none", "choose one of zero"), ("layer.0", "mean", "needs reference inputs"),
+        ("layer.0", "noise", "give it rng"),
+    ):
+        with pytest.raises(ValueError, match=words), probes.ablate(model, what, how):
+            model(data.inputs)
+
+
+def test_the_bench_agrees_with_a_whole_pass():
+    model, data = network("transformer", seed=3), episodes(count=32)
+    bench = probes.Bench(model, data, rng())
+    plain = bw.scoring.score_episodes(model, data)
+    assert float(bench.before["kl"].mean()) == pytest.approx(plain.kl, rel=1e-6)
+    for what in (*probes.parts(model, "head"), *probes.parts(model, "layer"), ["head.0.1", "feed_forward.2"]):
+        for how in ("zero", "mean"):
+            with probes.ablate(model, what, how, data.inputs):
+                changed = bw.scoring.score_episodes(model, data)
+            found = bench.effect(what, how)
+            assert found.kl == pytest.approx(changed.kl - plain.kl, abs=1e-6)
+            assert found.tv == pytest.approx(changed.tv - plain.tv, abs=1e-6)
+
+
+def test_swapped_layers_come_back():
+    model, inputs = network("transformer"), episodes().inputs
+    before, first = model(inputs), model.blocks[0]
+    with pytest.raises(KeyError), probes.swap(model, 0, 1):
+        assert model.blocks[1] is first and not torch.allclose(model(inputs), before)
+        raise KeyError
+    assert model.blocks[0] is first and torch.equal(model(inputs), before)
+
+
+def test_concentration_of_one_part_and_of_many():
+    def effect(kl):
+        return probes.Effect("x", "zero", kl, kl, kl, 0, 0, 0, 0)
+
+    assert probes.concentration(map(effect, (0.1, 4, 0.1)))["ratio"] == pytest.approx(40)
+    assert probes.concentration(map(effect, (1, 0.9, 0.8)))["n_half"] == 3
+
+
+# ---- keys
+
+
+def planted(orthogonal: bool):
+    """A transformer of 20 keys whose layer-0 keys are orthogonal, or all the same."""
+    recipe = bw.training.recipe("bijection", "transformer", "classroom",
+                                tunnel_config={"n_values": 8}, model_config={"n_layers": 1, "n_heads": 1, "width": 16})
+    model = bw.models.build("transformer", bw.training.loop.model_config(recipe), rng())
+    with torch.no_grad():
+        model.tokens.weight[:8] = torch.eye(16)[:8] if orthogonal else 1.0
+        model.blocks[0].attention.key.weight[:] = torch.eye(16)
+    return model
+
+
+def test_planted_keys_are_found_and_stand_out_of_every_null():
+    tokens = torch.arange(8)
+    frame = keys.orthogonality(planted(True), tokens, draws=60, rng=rng())
+    alike = keys.orthogonality(planted(False), tokens, draws=60, rng=rng())
+    assert set(frame) == set(keys.NULLS)
+    for name in ("isotropic", "untrained", "matched"):
+        assert frame[name].value == pytest.approx(0, abs=1e-6) and frame[name].percentile == 0
+    for name in ("isotropic", "untrained"):
+        assert alike[name].value == pytest.approx(1) and alike[name].percentile == 100
+
+
+def test_the_closed_form_is_the_mean_of_draws():
+    for d, expected in ((32, 0.1422), (64, 0.1001), (192, 0.0577)):
+        assert keys.isotropic_cosine(d) == pytest.approx(expected, abs=1e-4)
+        drawn = np.mean([keys.mean_cosine(torch.randn(40, d, generator=rng(i))).item() for i in range(30)])
+        assert drawn == pytest.approx(keys.isotropic_cosine(d), rel=0.02)
+    assert keys.welch_bound(20, 192) == 0 < keys.welch_bound(20, 10)
+
+
+def test_a_shared_direction_is_removed_by_centring():
+    x = torch.randn(20, 64, generator=rng()) + 10
+    assert keys.mean_cosine(x) > 0.98 and keys.mean_cosine(x, centred=True) < 0.2
+
+
+def test_a_matched_gaussian_has_the_covariance():
+    x = torch.randn(6, 3, generator=rng()).double() * torch.tensor([1.0, 2.0, 5.0]) + 1
+    drawn = torch.stack([keys.matched_gaussian(x, rng(i)) for i in range(4000)]).flatten(0, 1)
+    np.testing.assert_allclose(drawn.T.cov(), x.T.cov(), rtol=0.1, atol=0.3)
+
+
+# ---- routing
+
+
+def with_pattern(model, weights):
+    """Edits that make every layer attend by fixed weights (T, T)."""
+    return {name: (lambda x: weights.expand_as(x)) for name in probes.sites(model) if name.startswith("pattern.")}
+
+
+def test_even_attention_on_values_is_full_coverage():
+    model, data = network("transformer"), episodes(count=4)
+    T = data.inputs.shape[1]
+    weights = torch.zeros(T, T)
+    for t in range(T):
+        seen = list(range(1, t, 2))
+        weights[t, seen or [t]] = 1 / max(len(seen), 1)
+    with probes.edit(model, with_pattern(model, weights)):
+        found = routing.coverage(routing.patterns(model, data.inputs))
+    np.testing.assert_allclose(found.mass, 1, atol=1e-6)
+    np.testing.assert_allclose(found.evenness, 1, atol=1e-6)
+
+
+def test_a_lookup_is_found_and_its_null_is_not():
+    data = episodes(count=16, with_replacement=True)
+    asked = data.latents["keys"]
+    place, known = routing.matches(asked)
+    for b, k in zip(*torch.nonzero(known, as_tuple=True), strict=True):
+        assert asked[b, place[b, k]] == asked[b, k] and asked[b, k] not in asked[b, place[b, k] + 1 : k]
+    T = data.inputs.shape[1]
+    weights = torch.zeros(len(data), 1, T, T)
+    for b in range(len(data)):
+        for k in range(asked.shape[1]):
+            weights[b, 0, 2 * k, 2 * place[b, k] + 1 if known[b, k] else 2 * k] = 1
+    weights[:, :, 1::2, 0] = 1
+    model = network("transformer")
+    with probes.edit(model, with_pattern(model, weights)):
+        attention = routing.patterns(model, data.inputs)
+        found = routing.lookup(attention, asked)
+        other = (place + 1) % torch.arange(asked.shape[1]).clamp(min=1)
+        wrong = routing.lookup(attention, asked, other)
+    np.testing.assert_allclose(found.mass, 1)
+    np.testing.assert_allclose(found.bits, 0, atol=1e-6)
+    assert wrong.mass.max() < 0.6
+
+
+# ---- values
+
+
+def test_a_random_walk_makes_a_smooth_curve_of_one_sequence():
+    share = values.random_walk_null(200, 192, 20, rng()).mean()
+    assert share == pytest.approx(6 / math.pi**2, abs=0.03)
+    line = values.first_axis(np.outer(np.arange(19.0), np.ones(8)), draws=40)
+    assert line.value == pytest.approx(1) and line.percentile == 100
+
+
+def test_entropy_along_a_line_survives_at_fixed_position_only_if_it_varies_there():
+    draw = np.random.default_rng(0)
+    H = draw.normal(size=(200, 10)) + np.arange(10)
+    direction = draw.normal(size=16)
+    points = H[..., None] * direction + 0.01 * draw.normal(size=(200, 10, 16))
+    curve = values.entropy_curve(points, H)
+    assert min(curve.first, curve.pearson, curve.fixed, curve.linear) > 0.99
+    clock = np.broadcast_to(np.arange(10.0), (200, 10))
+    points = clock[..., None] * direction + 0.01 * draw.normal(size=(200, 10, 16))
+    curve = values.entropy_curve(points, clock)
+    assert curve.first > 0.99 < curve.pearson and curve.fixed == 0 and math.isnan(curve.linear)
+
+
+def test_participation_counts_axes():
+    x = np.random.default_rng(0).normal(size=(5000, 6)) * [1, 1, 1, 0, 0, 0]
+    assert values.spread(x).participation == pytest.approx(3, rel=0.01)
+
+
+# ---- beliefs
+
+
+def simplex_points(count, steps, seed=0):
+    return np.random.default_rng(seed).dirichlet(np.ones(3), (count, steps))
+
+
+def test_a_belief_that_is_in_the_stream_is_read_and_one_that_is_not_is_not():
+    belief = simplex_points(60, 10)
+    mixed = belief @ np.random.default_rng(1).normal(size=(3, 12))
+    found = beliefs.readable(mixed, belief, alpha=1e-9)
+    assert found.r2 > 0.999 and found.kl < 1e-3 and found.shuffled_r2 < 0.2
+    noise = np.random.default_rng(2).normal(size=(60, 10, 12))
+    assert beliefs.readable(noise, belief).r2 < 0.05
+    with pytest.raises(ValueError, match="leave some"):
+        beliefs.readable(mixed, belief, train=60)
+
+
+def test_the_simplex_projection_is_the_nearest_point():
+    for x in np.random.default_rng(0).normal(size=(20, 4)):
+        near = beliefs.onto_simplex(x)
+        assert near.min() >= 0 and near.sum() == pytest.approx(1)
+        others = np.random.default_rng(1).dirichlet(np.ones(4), 500)
+        assert ((x - near) ** 2).sum() <= ((x - others) ** 2).sum(-1).min() + 1e-12
+
+
+def carrier(tunnel):
+    """A transformer of no layers to speak of whose stream is set by hand: it says what it is given."""
+    recipe = bw.training.recipe("hmm", "transformer", "classroom",
+                                model_config={"n_layers": 1, "n_heads": 1, "width": 8, "hidden": 8})
+    model = bw.models.build("transformer", bw.training.loop.model_config(recipe), rng())
+    with torch.no_grad():
+        model.blocks[0].attention.output.weight.zero_()
+        model.blocks[0].feed_forward.down.weight.zero_()
+    return model
+
+
+def test_an_interchange_hands_over_the_belief_and_a_random_subspace_does_not():
+    """The stream carries log-beliefs in three channels; the readout says them."""
+    recipe = bw.training.recipe("hmm", "transformer", "classroom")
+    tunnel = bw.tunnels.build("hmm", recipe.tunnel_config)
+    own, donor = tunnel.sample(24, rng(1)), tunnel.sample(24, rng(2))
+    model, T = carrier(tunnel), own.inputs.shape[1]
+    with torch.no_grad():
+        model.head.weight.zero_()
+        model.head.weight[:, :3] = 20 * torch.eye(3)
+        model.head.bias.zero_()
+
+    def stream(data):
+        x = torch.full((len(data), T, 8), 0.0)
+        x[:, model.scored_positions(T), :3] = data.posterior.clamp(min=1e-6).log().float()
+        size = x.square().mean(-1, keepdim=True).sqrt()
+        x[..., 3] = 5.0  # holds the norm up, so that dividing by it changes little
+        return x + 0 * size
+
+    both = {id(own): stream(own), id(donor): stream(donor)}
+    sites_of = {id(own.inputs): both[id(own)], id(donor.inputs): both[id(donor)]}
+    original = beliefs.activations
+
+    def given(model, inputs, name):
+        return {name: sites_of[id(inputs)]}
+
+    try:
+        beliefs.activations = given
+        found = beliefs.interchange(model, own, donor, 0, np.eye(8)[:3], draws=10)
+    finally:
+        beliefs.activations = original
+    assert found.margin == pytest.approx(found.whole, rel=0.02) and found.margin > 0 > found.before
+    assert found.random.max() < found.margin
+
+
+# ---- clusters
+
+
+def test_blobs_are_counted_and_a_filled_simplex_has_no_count():
+    draw = np.random.default_rng(0)
+    centres = 8 * draw.normal(size=(5, 4))
+    labels = np.repeat(np.arange(5), 200)
+    blobs = clusters.clusters(centres[labels] + draw.normal(size=(1000, 4)), labels, most=8)
+    assert blobs.best == 5 and blobs.labelled > 0.5
+    filled = simplex_points(1000, 1)[:, 0]
+    found = clusters.clusters(filled[:, :2], filled.argmax(-1), most=8)
+    assert found.labelled < 0.5 and found.labelled < blobs.labelled
+
+
+# ---- nulls
+
+
+def test_a_percentile_counts_ties_half():
+    found = nulls.Measured(1.0, np.array([0.0, 1.0, 1.0, 2.0]), "four draws")
+    assert found.percentile == 50 and found.to_dict()["draws"] == 4
+    with pytest.raises(ValueError, match="at least one"):
+        nulls.against(1.0, lambda: 0.0, 0, "none")
+
+
+def test_an_untrained_twin_has_the_sizes_and_other_weights():
+    model = network("transformer")
+    twin = probes.untrained(model, rng(9))
+    assert twin.config == model.config and not torch.equal(twin.tokens.weight, model.tokens.weight)
+
+
+# ---- progress
+
+
+def test_distances_know_their_ends():
+    x = torch.randn(50, 6, generator=rng())
+    turn = torch.linalg.qr(torch.randn(6, 6, generator=rng(1)))[0]
+    assert progress.linear_cka(x, 3 * x @ turn + 1) == pytest.approx(1)
+    assert progress.linear_cka(x, torch.randn(50, 6, generator=rng(2))) < 0.3
+    one, two = torch.eye(4).expand(1, 1, 4, 4), torch.eye(4).roll(1, 1).expand(1, 1, 4, 4)
+    assert progress.pattern_distance(one, one) == 0 and progress.pattern_distance(one, two) == 1
+
+
+def test_progress_runs_from_none_to_all_and_tells_what_came_first():
+    start, end, data = network("transformer", seed=0), network("transformer", seed=5), episodes(count=16)
+    w0, w1 = ({k: v.clone() for k, v in m.state_dict().items()} for m in (start, end))
+    late = {k: (w1 if "query" in k or "key" in k or "tokens" in k or "positions" in k or "norm" in k else w0)[k] for k in w0}
+    model = network("transformer", seed=9)
+    before = model(data.inputs)
+    found = progress.progress(model, {0: w0, 10: late, 100: w1}, data)
+    assert torch.equal(model(data.inputs), before)
+    for what in ("attention", "values"):
+        done = found.share(what)
+        assert done[0] == pytest.approx(0) and done[-1] == pytest.approx(1)
+    first = found.attention[1, 0]  # layer 0 attends by the final weights already
+    assert first < 1e-6 < found.values[1, 0]
+    assert found.steps_to("attention", 0.3) < found.steps_to("values", 0.9)
+    with pytest.raises(ValueError, match="at least 2"):
+        progress.progress(model, {0: w0}, data)
+
+
+# ---- reports and records
+
+
+def loaded(tunnel="bijection", architecture="transformer", **config):
+    """An untrained network with the record that a loaded one has."""
+    recipe = bw.training.recipe(tunnel, architecture, "smoke")
+    model = bw.models.build(architecture, bw.training.loop.model_config(recipe), rng(0)).eval()
+    model.record = {"tunnel": tunnel, "tunnel_config": bw.tunnels.build(tunnel, recipe.tunnel_config).config}
+    return model
+
+
+@pytest.mark.parametrize(
+    ("what", "rows"), [("activations", 26), ("keys", 3 * 3 * 2), ("attention", 4), ("heads", 4), ("layers", 6), ("beliefs", 3)]
+)
+def test_a_report_has_a_row_for_everything(what, rows):
+    found = probes.report(loaded(), what, n_episodes=12, draws=2)
+    assert len(found) == rows
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_a_report_is_the_probe_itself():
+    model = loaded()
+    fresh = bw.probes.report(model, "heads", n_episodes=12, seed=3)
+    bench_rng = rng(3)
+    bench = probes.Bench(model, bw.tunnels.build("bijection", model.record["tunnel_config"]).sample(12, bench_rng), bench_rng)
+    assert fresh[1]["zero"] == bench.effect("head.0.1").kl
+
+
+@pytest.mark.parametrize(
+    ("tunnel", "architecture", "what", "words"),
+    [
+        ("bijection", "transformer", "souls", "choose one of activations"),
+        ("hmm", "transformer", "keys", "of the tunnel hmm"),
+        ("hmm", "transformer", "attention", "of the tunnel hmm"),
+        ("regression", "transformer", "beliefs", "a mean and a variance"),
+        ("hmm", "lstm", "heads", "no part of the kind"),
+    ],
+)
+def test_a_report_says_what_it_cannot_do(tunnel, architecture, what, words):
+    with pytest.raises(ValueError, match=words):
+        probes.report(loaded(tunnel, architecture), what, n_episodes=4, draws=1)
