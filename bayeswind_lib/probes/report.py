@@ -17,7 +17,7 @@ from bayeswind_lib.probes.activations import activations
 from bayeswind_lib.probes.sites import sites, table
 from bayeswind_lib.tunnels import Episodes
 
-WHATS = ("activations", "keys", "attention", "heads", "layers", "beliefs")
+QUESTIONS = ("activations", "keys", "attention", "heads", "layers", "beliefs")
 HOWS = ("zero", "mean", "resample")  # ways to take a head out
 CONTROLS = ("noise", "direction")  # ways that leave it in
 
@@ -37,8 +37,8 @@ def report(
         ValueError: for an unknown word, or a question that this network cannot be asked.
     """
     makers = {"attention": attention_rows, "heads": head_rows, "layers": layer_rows, "beliefs": belief_rows}
-    if what not in WHATS:
-        raise ValueError(f"what is {what!r}: choose one of {', '.join(WHATS)}")
+    if what not in QUESTIONS:
+        raise ValueError(f"what is {what!r}: choose one of {', '.join(QUESTIONS)}")
     if what == "activations":
         return table(model)
     rng = torch.Generator().manual_seed(seed)
