@@ -65,7 +65,7 @@ def isotropic_cosine(n_channels: int) -> float:
     Gamma(d / 2) / (sqrt(pi) Gamma((d + 1) / 2)).
 
     >>> round(isotropic_cosine(192), 4)
-    0.0576
+    0.0577
     """
     d = n_channels
     return math.exp(math.lgamma(d / 2) - math.lgamma((d + 1) / 2)) / math.sqrt(math.pi)
