@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -14,17 +15,7 @@ from _support import ROOT, Finished, run, run_python, single_threaded
 
 import bayeswind_lib as bw
 
-# Python reads this at every start: it notes which weights a kernel opens.
-LISTENER = """
-import os, sys
-
-def listen(event, args):
-    if event == "open" and str(args[0]).endswith(".safetensors"):
-        with open(os.environ["BAYESWIND_OPENED"], "a") as notes:
-            notes.write(os.path.basename(str(args[0])) + "\\n")
-
-sys.addaudithook(listen)
-"""
+WORKER = Path(__file__).with_name("_canary_worker.py")
 
 
 def weights_in(folder: Path) -> Path:
@@ -59,19 +50,36 @@ def change_scores(folder: Path, name: str, seed: int, factor: float) -> None:
     path.write_text(json.dumps(record))
 
 
-def listening(folder: Path, weights: Path) -> tuple[dict[str, str], Path]:
-    """An environment whose kernels note which weights they open, and the file with the notes."""
-    (folder / "listener").mkdir(parents=True)
-    (folder / "listener" / "sitecustomize.py").write_text(LISTENER)
-    notes = folder / "opened.txt"
-    variables = {"PYTHONPATH": str(folder / "listener"), "BAYESWIND_OPENED": str(notes)}
-    return single_threaded(BAYESWIND_WEIGHTS=str(weights), **variables), notes
+@dataclass(frozen=True)
+class CellsRun:
+    """How a run of a notebook's cells ended: the exception's name (None: all cells ran), the end of
+    its text, and the networks whose weights were read, as (name, seed)."""
+
+    error: str | None
+    text: str
+    opened: list[tuple[str, int]]
 
 
-def networks_in(notes: Path) -> list[tuple[str, int]]:
-    """The networks whose weights were opened, as (name, seed)."""
-    lines = set(notes.read_text().split()) if notes.is_file() else set()
-    found = [re.fullmatch(r"(.+)-seed(\d+)\.safetensors", line) for line in lines]
+def run_with(notebook: Path, weights: Path, folder: Path) -> tuple[CellsRun, dict[tuple[str, int], CellsRun]]:
+    """Run a notebook's cells up to the first that fails, in a new folder.
+
+    Returns:
+        how that ended; and how it ends when one network is untrained, for each that it loads.
+    """
+    done = run_python(WORKER, notebook, weights, folder, timeout=1800)
+    if not (folder / "whole.json").is_file():
+        raise RuntimeError(f"{notebook.name}: {done.tail()}")
+    ends = {}
+    for path in folder.glob("*.json"):
+        end = json.loads(path.read_text())
+        ends[path.stem] = CellsRun(end["error"], end["text"], networks_in(end["opened"]))
+    whole = ends.pop("whole")
+    return whole, {networks_in([f"{name}.safetensors"])[0]: end for name, end in ends.items()}
+
+
+def networks_in(files: list[str]) -> list[tuple[str, int]]:
+    """The networks among files of weights, as (name, seed)."""
+    found = [re.fullmatch(r"(.+)-seed(\d+)\.safetensors", name) for name in files]
     return sorted((match[1], int(match[2])) for match in found if match)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nbformat
@@ -15,15 +14,13 @@ from _support_canaries import (
     build_command,
     change_scores,
     check_notebooks,
-    listening,
-    networks_in,
     notebooks_copy,
-    put_random_twin,
     pytest_alone,
+    run_with,
     small_book,
     weights_in,
 )
-from _support_notebooks import branches_on, documented_commands, nbval, papermill
+from _support_notebooks import branches_on, documented_commands, nbval
 from _support_site import (
     broken_links,
     images_without_words,
@@ -70,61 +67,63 @@ def test_a_documented_command_is_read_to_its_end(tmp_path):
 
 # --- an untrained network, or a typed score, under a shipped name --------------------------------
 
-LOADED: dict[str, list[tuple[str, int]]] = {}
+ENDS: dict[str, dict] = {}
 
 
 @pytest.fixture
-def networks_of(tmp_path_factory):
-    """A function: the networks that a chapter loads in `read`, found with the true weights."""
+def spoilt(tmp_path_factory):
+    """A function: the networks that a chapter loads in `read`, and how it ends when each is untrained."""
 
-    def find(notebook: Path) -> list[tuple[str, int]]:
-        if notebook.stem not in LOADED:
+    def find(notebook: Path) -> dict:
+        if notebook.stem not in ENDS:
             folder = tmp_path_factory.mktemp(notebook.stem)
-            env, notes = listening(folder, weights_in(folder / "weights"))
-            done = papermill(notebook, folder / "run", env=env)
-            assert done.finished.code == 0, done.finished.tail()
-            LOADED[notebook.stem] = networks_in(notes)
-        return LOADED[notebook.stem]
+            whole, ends = run_with(notebook, weights_in(folder / "weights"), folder / "run")
+            assert whole.error is None, whole.text
+            assert whole.opened == sorted(ends), "a network was read by another way than bw.load"
+            ENDS[notebook.stem] = ends
+        return ENDS[notebook.stem]
 
     return find
 
 
-def fails_at_an_assert(notebook: Path, folder: Path, weights: Path) -> None:
+def is_at_an_assert(done, network) -> None:
     """The chapter stops, and at a claim of its own rather than at a file that does not load."""
-    env, _ = listening(folder, weights)
-    done = papermill(notebook, folder / "run", env=env)
-    assert done.finished.code != 0, f"{notebook.stem} passes with spoilt weights"
-    assert [error.ename for error in done.errors] == ["AssertionError"], done.finished.tail()
+    assert done.error, f"passes with a spoilt {network}"
+    assert done.error == "AssertionError", f"{network}: {done.text}"
 
 
-def test_an_untrained_network_fails_every_chapter_that_loads_it(notebook, networks_of, tmp_path):
-    """Each network by itself: one good one must not hide a bad one. Two at a time: there are many."""
-
-    def spoilt(network: tuple[str, int]) -> None:
-        folder = tmp_path / "{}-{}".format(*network)
-        weights = weights_in(folder / "weights")
-        put_random_twin(weights, *network)
-        fails_at_an_assert(notebook, folder, weights)
-
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        list(pool.map(spoilt, networks_of(notebook)))  # raises what a run raised
+def test_an_untrained_network_fails_every_chapter_that_loads_it(notebook, spoilt):
+    """Each network by itself: one good one must not hide a bad one."""
+    for network, end in spoilt(notebook).items():
+        is_at_an_assert(end, network)
 
 
-def test_changed_scores_in_the_records_fail_the_chapter(notebook, networks_of, tmp_path):
+def test_a_chapter_that_looks_at_one_network_only_is_caught(tmp_path):
+    """Two networks are loaded, one is compared with its record; a name given by word counts as well."""
+    load = 'import torch, bayeswind_lib as bw\nmodel = bw.load("bijection-transformer-classroom", {})'
+    check = 'assert bw.score(model, bw.tunnels.Bijection(10), 64, rng=torch.Generator()).kl < 0.1'
+    notebook = write_notebook(tmp_path / "n.ipynb", load.format(0), check, load.format("seed=1"), "model")
+    whole, ends = run_with(notebook, bw.checkpoints.weights_folder(), tmp_path / "run")
+    assert whole.error is None, whole.text
+    assert {seed: end.error for (_, seed), end in ends.items()} == {0: "AssertionError", 1: None}
+
+
+def test_changed_scores_in_the_records_fail_the_chapter(notebook, spoilt, tmp_path):
     """What a record says is compared with what its network does."""
-    networks = networks_of(notebook)
+    networks = spoilt(notebook)
     if not networks:
         assert "bw.load(" not in notebook.read_text()  # nothing to spoil, as its text says
         return
     weights = weights_in(tmp_path / "weights")
     for name, seed in networks:
         change_scores(weights, name, seed, 2.0)
-    fails_at_an_assert(notebook, tmp_path, weights)
+    whole, _ = run_with(notebook, weights, tmp_path / "run")
+    is_at_an_assert(whole, "record")
 
 
-def test_every_shipped_network_is_loaded_by_some_chapter(networks_of):
+def test_every_shipped_network_is_loaded_by_some_chapter(spoilt):
     """A network that no chapter loads is one that no chapter checks."""
-    loaded = {network for notebook in notebooks() for network in networks_of(notebook)}
+    loaded = {network for notebook in notebooks() for network in spoilt(notebook)}
     assert loaded == {(record["name"], record["seed"]) for record in bw.checkpoints.shipped()}
 
 
