@@ -315,6 +315,25 @@ def test_means_by_token_are_means():
         keys.token_means(x, tokens, 9)
 
 
+def test_the_stored_cosines_are_those_of_the_probe():
+    from bayeswind_lib.ledger.probed import keys as record
+
+    model = network("transformer", width=16)
+    model.record = {"tunnel": "bijection", "tunnel_config": {"n_values": 10}}
+    found, nulls = record.cosines_of(model, draws=6)
+    own = keys.orthogonality(model, torch.arange(10, 20), centred=True, draws=2, rng=rng())["isotropic"]
+    assert found["values"]["centred"]["full"]["value"] == pytest.approx(own.value, rel=1e-6)
+    assert set(found) == set(nulls["cosines"]) == {"keys", "values", "both"}
+    for sides in found.values():
+        for side in sides.values():
+            assert len(side["by_head"]) == 2 and np.mean(side["by_head"]) == pytest.approx(side["mean_head"]["value"])
+            for null in keys.NULLS:
+                assert side["full"][null]["draws"] == 6 and 0 <= side["full"][null]["percentile"] <= 100
+    told = nulls["cosines"]["keys"]["raw"]["full"]
+    assert told["low"] <= told["null"] <= told["high"] and told["draws"] == 6
+    json.dumps([found, nulls], allow_nan=False)
+
+
 def test_a_lookup_network_binds_and_others_do_not():
     data = episodes(count=64)
     parts = keys.scores_in_place(network("transformer", width=16), data)
