@@ -629,7 +629,7 @@ def test_the_json_file_in_the_page_holds_all_rows():
 
 
 def test_a_formula_beside_a_printed_range_has_its_digits():
-    row = bw.ledger.row("hmm-window-2-uniform-late") | {"status": "reproduced", "measured": 0.15366}
+    row = bw.ledger.row("hmm-window-2-uniform-late") | {"status": "reproduced", "measured": 0.15366, "standard_error": None}
     assert page.measured(row | {"published_text": "0.132 to 0.165"}) == "0.154"
 
 
