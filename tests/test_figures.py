@@ -396,3 +396,13 @@ assert settings() == before
         [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_heat_map_may_leave_out_names_and_still_tells_them():
+    table = np.zeros((6, 6))
+    table[3, 4] = 1
+    plot = figures.heatmaps({"net": table}, list("abcdef"), list("uvwxyz"), height=2.5, every=5)
+    (pane,) = (axes for axes in plot.figure.axes if axes.images)
+    assert [label.get_text() for label in pane.get_xticklabels()] == ["u", "z"]
+    assert [label.get_text() for label in pane.get_yticklabels()] == ["a", "f"]
+    assert "at d, y" in plot.alt and plot.figure.get_size_inches()[1] == 2.5

@@ -628,6 +628,11 @@ def test_the_json_file_in_the_page_holds_all_rows():
     assert json.loads(base64.b64decode(content)) == rows()
 
 
+def test_a_formula_beside_a_printed_range_has_its_digits():
+    row = bw.ledger.row("hmm-window-2-uniform-late") | {"status": "reproduced", "measured": 0.15366, "standard_error": None}
+    assert page.measured(row | {"published_text": "0.132 to 0.165"}) == "0.154"
+
+
 def test_a_chapter_shows_the_rows_it_takes_up():
     shown = bw.ledger.chapter_table("02_tunnel")
     assert len(shown) > 20 and all("02_tunnel" in row["chapters"] for row in shown.rows)

@@ -264,6 +264,91 @@ def test_a_matched_gaussian_has_the_covariance():
     np.testing.assert_allclose(drawn.T.cov(), x.T.cov(), rtol=0.1, atol=0.3)
 
 
+def test_alike_keys_lose_what_tells_tokens_apart_and_nothing_else():
+    x = torch.randn(200, 2, 6, 4, generator=rng())
+    mean = keys.made_alike("mean", keys.SHOWN)(x)
+    assert torch.equal(mean[:, :, ::2], x[:, :, ::2])
+    assert mean[:, :, 1::2].std(0).abs().max() < 1e-6 and torch.allclose(mean.mean(0), x.mean(0), atol=1e-6)
+    other = keys.made_alike("resample", keys.ASKED, rng(1))(x)
+    assert torch.equal(other[:, :, 1::2], x[:, :, 1::2])
+    rows = {tuple(row) for row in x[:, 0, 0].tolist()}
+    assert {tuple(row) for row in other[:, 0, 0].tolist()} < rows and not torch.equal(other, x)
+    noisy = keys.made_alike("noise", keys.SHOWN, rng(2))(x)
+    torch.testing.assert_close((noisy - x)[:, :, 1::2].norm(dim=-1), (x - x.mean(0))[:, :, 1::2].norm(dim=-1))
+    with pytest.raises(ValueError, match="how is 'median'"):
+        keys.made_alike("median", keys.SHOWN)
+
+
+def test_making_keys_alike_costs_nothing_where_no_query_looks():
+    model, data = network("transformer", width=16), episodes(count=16)
+    with torch.no_grad():
+        for block in model.blocks:
+            block.attention.query.weight.zero_()  # even attention, whatever the keys
+            block.attention.value.weight.normal_(generator=rng(3))
+            block.attention.output.weight.normal_(generator=rng(4))
+    bench = probes.Bench(model, data, rng(5))
+    assert abs(keys.cost_of_alike(bench, "key.0", keys.SHOWN, "mean").kl) < 1e-6
+    assert abs(keys.cost_of_alike(bench, "key.1", keys.SHOWN, "resample").kl) < 1e-6
+    assert abs(keys.cost_of_alike(bench, "value.0", keys.SHOWN, "resample").kl) > 1e-4
+
+
+def test_scores_are_split_into_preference_and_binding():
+    planted_scores = torch.tensor([[5.0, 0.0, 1.0], [0.0, 5.0, 1.0], [0.0, 0.0, 6.0]])  # column 3 is liked
+    q, k = planted_scores[None], 3**0.5 * torch.eye(3)[None]
+    parts = keys.score_parts(q, k)
+    assert parts["margin"].item() == pytest.approx(16 / 3 - 2 / 6, rel=1e-6)
+    assert parts["preference"].item() == pytest.approx(np.std([5 / 3, 5 / 3, 8 / 3]), rel=1e-6)
+    same = keys.score_parts(torch.ones(1, 4, 3), torch.randn(1, 5, 3, generator=rng()))
+    assert same["binding"].item() == pytest.approx(0, abs=1e-6) and same["preference"] > 0
+    assert same["margin"].isnan().all()
+    turn = torch.linalg.qr(torch.randn(3, 3, generator=rng(1)))[0] @ torch.diag(torch.tensor([1.0, 10.0, 0.1]))
+    moved = keys.score_parts(q @ torch.linalg.inv(turn), k @ turn.T)  # the same scores from other keys
+    for name, value in parts.items():
+        torch.testing.assert_close(moved[name], value, rtol=1e-4, atol=1e-5)
+
+
+def test_means_by_token_are_means():
+    x, tokens = torch.randn(30, 2, 5, 3, generator=rng()), torch.randint(4, (30, 5), generator=rng(1))
+    means = keys.token_means(x, tokens, 4)
+    torch.testing.assert_close(means[:, 2], x.transpose(1, 2)[tokens == 2].mean(0))
+    with pytest.raises(ValueError, match="only 4 of 9 tokens occur"):
+        keys.token_means(x, tokens, 9)
+
+
+def test_the_stored_cosines_are_those_of_the_probe():
+    from bayeswind_lib.ledger.probed import keys as record
+
+    model = network("transformer", width=16)
+    model.record = {"tunnel": "bijection", "tunnel_config": {"n_values": 10}}
+    found, nulls = record.cosines_of(model, draws=6)
+    own = keys.orthogonality(model, torch.arange(10, 20), centred=True, draws=2, rng=rng())["isotropic"]
+    assert found["values"]["centred"]["full"]["value"] == pytest.approx(own.value, rel=1e-6)
+    assert set(found) == set(nulls["cosines"]) == {"keys", "values", "both"}
+    for sides in found.values():
+        for side in sides.values():
+            assert len(side["by_head"]) == 2 and np.mean(side["by_head"]) == pytest.approx(side["mean_head"]["value"])
+            for null in keys.NULLS:
+                assert side["full"][null]["draws"] == 6 and 0 <= side["full"][null]["percentile"] <= 100
+    told = nulls["cosines"]["keys"]["raw"]["full"]
+    assert told["low"] <= told["null"] <= told["high"] and told["draws"] == 6
+    json.dumps([found, nulls], allow_nan=False)
+
+
+def test_a_lookup_network_binds_and_others_do_not():
+    data = episodes(count=64)
+    parts = keys.scores_in_place(network("transformer", width=16), data)
+    assert set(parts) == {"keys", "values", "pairs"}
+    assert all(value.shape == (2,) and value.isfinite().all() for part in parts.values() for value in part.values())
+    model = network("transformer", width=32)
+    with torch.no_grad():  # keys and queries alike: a token is most like itself
+        attention = model.blocks[0].attention
+        attention.query.weight.copy_(30 * torch.eye(32))
+        attention.key.weight.copy_(30 * torch.eye(32))
+        model.positions.weight.zero_()
+    bound = keys.scores_in_place(model, data)
+    assert (bound["keys"]["margin"] > 5 * bound["values"]["margin"].abs()).all()
+
+
 # ---- routing
 
 
