@@ -79,7 +79,8 @@ def layers_of(model: nn.Module, inputs: torch.Tensor, attention: torch.Tensor) -
     found = {"mass": by_layer(cover.mass), "evenness": by_layer(cover.evenness), "bits": by_layer(cover.bits),
              "heads_mass": cover.mass.tolist(), "heads_evenness": cover.evenness.tolist()}
     if model.config.attention == "softmax":
-        found["cosine_gap"] = by_layer(routing.cosine_gap(model, inputs[:SOME]))
+        gap = routing.cosine_gap(model, inputs[:SOME])
+        found |= {"cosine_gap": by_layer(gap), "cosine_last_over_first": float(gap[-1].mean() / gap[0].mean())}
     return found | {"last_over_first": float(cover.bits[-1].mean() / cover.bits[0].mean())}
 
 
@@ -122,11 +123,11 @@ def lists_of(model: nn.Module, episodes, others, draws: int) -> dict:
     return {"lists": found | {"shuffled": limits([shuffled(i) for i in range(draws)])}}
 
 
-def window_of(model: nn.Module, tunnel, episodes) -> dict[str, list[float]]:
+def window_of(model: nn.Module, tunnel, episodes) -> dict[str, dict[str, float]]:
     """Shares of a changed value's effect by the layer and the token that it is handed on from."""
     own, donor, places = exchanged(tunnel, episodes)
     found = routing.handed_on(model, own, donor, places, tunnel.n_pairs // 2)
-    return {name: shares.tolist() for name, shares in found.items()}
+    return {name: {str(layer): float(x) for layer, x in enumerate(shares)} for name, shares in found.items()}
 
 
 def exchanged(tunnel, episodes) -> tuple[torch.Tensor, torch.Tensor, dict[str, list[int]]]:
@@ -147,13 +148,14 @@ def before_training(model: nn.Module, tunnel, draws: int) -> dict:
     for number in range(draws):
         twin = nulls.untrained(model, dice(200 + number))
         attention = routing.patterns(twin, few.inputs)
-        cover = routing.coverage(attention)
+        cover, gap = routing.coverage(attention), routing.cosine_gap(twin, few.inputs)
         found = {"mass": cover.mass.mean(), "evenness": cover.evenness.mean(), "bits": cover.bits.mean(),
                  "last_over_first": cover.bits[-1].mean() / cover.bits[0].mean(),
-                 "cosine_gap": routing.cosine_gap(twin, few.inputs).mean(),
+                 "cosine_gap": gap.mean(), "cosine_last_over_first": gap[-1].mean() / gap[0].mean(),
                  "least_called": routing.called(attention, few.inputs, model.config.n_outputs).amax((0, 1)).min()}
         if number < WINDOWS:
-            found |= {f"handed_on_{layer}": share for layer, share in enumerate(window_of(twin, tunnel, few)["value"])}
+            shares = window_of(twin, tunnel, few)["value"]
+            found |= {f"handed_on_{layer}": share for layer, share in shares.items()}
         for name, value in found.items():
             rows.setdefault(name, []).append(float(value))
     return {name: limits(values) for name, values in rows.items()}
