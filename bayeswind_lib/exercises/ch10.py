@@ -149,8 +149,8 @@ def _episodes(seed: int, B: int = 5, K: int = 4, V: int = 7) -> tuple[torch.Tens
     """A random causal pattern, and episodes in which some values never come."""
     rng = torch.Generator().manual_seed(seed)
     T = 2 * K - 1
-    inputs = torch.stack([torch.randperm(V - 1, generator=rng)[:T] for _ in range(B)])
-    inputs[:, 1::2] += V
+    inputs = torch.stack([torch.randperm(V, generator=rng)[:T] for _ in range(B)])
+    inputs[:, 1::2] = V + torch.stack([torch.randperm(V - 1, generator=rng)[: K - 1] for _ in range(B)])
     scores = torch.randn(B, T, T, generator=rng, dtype=torch.float64)
     return scores.masked_fill(torch.ones(T, T, dtype=torch.bool).triu(1), -torch.inf).softmax(-1), inputs, V
 
@@ -185,9 +185,6 @@ def _slip_of_names(got, want, pattern, inputs, V):
         return f"{said}. You average over all tokens that can see it: questions stand at even places"
     if (got - _by_place(pattern, V)).abs().max() < 1e-9:
         return f"{said}. You sort by place: which value stands there differs from episode to episode"
-    keys = _by_hand(pattern[:, 1:, 1:], inputs[:, 1:] + V, V)
-    if (got - keys).abs().max() < 1e-9:
-        return f"{said}. Yours is the weight on keys: value v is the token n_values + v"
     return said
 
 
@@ -321,7 +318,7 @@ def _slip_of_leak(got, want, before, after, shown, name):
     said = f"value {name}: you say {got:.4f}, its share of what rises is {want:.4f}"
     if math.isnan(got):
         return f"value {name}: no number comes out. A value that was never shown has no mean: count 0"
-    means, change = torch.tensor(_rises(before, after, shown)), after - before
+    means, change = torch.tensor(_rises(before, after, shown), dtype=torch.float64), after - before
     everywhere = change.mean((0, 1)).clamp(min=0)
     cut = (change.clamp(min=0) * shown).sum((0, 1)) / shown.sum((0, 1)).clamp(min=1)
     summed = (change * shown).sum((0, 1)).clamp(min=0)
