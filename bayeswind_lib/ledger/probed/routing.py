@@ -46,9 +46,10 @@ def measure(n_episodes: int, draws: int) -> dict:
         return found
 
     distinct = each(DISTINCT, opened)
+    main = distinct.get("bijection-transformer", {}).get("0", {})
     return {
         "distinct": distinct, "coming_back": each(COMING_BACK, bound), "chains": each(CHAINS, filtering),
-        "untrained": distinct["bijection-transformer"]["0"]["untrained"],
+        "untrained": main.get("untrained", {}),  # where the ledger looks for nulls
     }
 
 
