@@ -16,7 +16,7 @@ from _support import CHAPTERS, ROOT
 
 import bayeswind_lib as bw
 from bayeswind_lib import checkpoints
-from bayeswind_lib.ledger import make, page, store
+from bayeswind_lib.ledger import make, page, probed, store
 from bayeswind_lib.ledger.claims import FILE, Claim, half_unit, load_claims
 from bayeswind_lib.ledger.status import STATUSES, Evidence, Null, judge
 
@@ -521,7 +521,8 @@ def small_records(monkeypatch):
     monkeypatch.setattr(checkpoints, "shipped", list)
 
 
-ALL_RECORDS = ["facts", "hmm_rungs", "networks", "recall_rungs", "reference_rungs", "regression_rungs"]
+ALL_RECORDS = sorted(["facts", "hmm_rungs", "networks", "recall_rungs", "reference_rungs", "regression_rungs",
+                      *probed.RECORDS])
 
 
 def test_a_second_make_records_changes_no_byte(small_records, tmp_path):

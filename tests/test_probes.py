@@ -393,6 +393,115 @@ def test_a_lookup_is_found_and_its_null_is_not():
     assert wrong.mass.max() < 0.6
 
 
+def roll_call(data, V=10, score=12.0):
+    """Weights by which head v of layer 0 looks for value v, or else at the first token: (B, V, T, T)."""
+    wanted = torch.where((data.inputs[:, None] == V + torch.arange(V)[:, None]), 2 * score, 0.0)  # (B, V, T)
+    wanted[:, :, 0] = score
+    T = data.inputs.shape[1]
+    future = torch.ones(T, T, dtype=torch.bool).triu(1)
+    return wanted[:, :, None].expand(-1, -1, T, -1).masked_fill(future, -torch.inf).softmax(-1)
+
+
+def test_a_head_is_found_by_the_name_it_looks_for():
+    data = episodes(count=16)
+    attention = roll_call(data).double()[None]
+    found = routing.called(attention, data.inputs, 10)
+    torch.testing.assert_close(found[0], torch.eye(10).double(), atol=1e-3, rtol=0)
+    even = torch.ones(19, 19).double().tril() / torch.arange(1, 20)[:, None]
+    assert routing.called(even.expand(1, 16, 1, 19, 19), data.inputs, 10).max() < 0.35
+
+
+def test_a_list_stands_for_heads_that_call_names_and_for_no_lookup():
+    data, fresh = episodes(count=32), episodes(count=8, seed=3)
+    scores = routing.token_scores(roll_call(data).double()[None], data.inputs, 20)
+    assert scores.shape == (1, 10, 21)
+    change = routing.by_token(scores, fresh.inputs)["pattern.0"]
+    want = roll_call(fresh)
+    got = change(torch.zeros_like(want))
+    torch.testing.assert_close(got[:, :, 2::2], want[:, :, 2::2], atol=1e-4, rtol=0)
+    assert not got[:, :, 1::2].any() and not got[:, :, 0].any()  # only questions attend by the list
+    other = episodes(count=32, with_replacement=True)
+    lookup = torch.full((1, 32, 1, 19, 19), 1e-12).double().tril()
+    place, known = routing.matches(other.latents["keys"])
+    for b, k in zip(*torch.nonzero(known, as_tuple=True), strict=True):
+        lookup[0, b, 0, 2 * k, 2 * place[b, k] + 1] = 1
+    lookup[..., 0] += 1e-3
+    lookup = lookup / lookup.sum(-1, keepdim=True)
+    scores = routing.token_scores(lookup, other.inputs, 20)
+    listed = routing.by_token(scores, other.inputs)["pattern.0"](lookup[0])
+    mass = routing.lookup(listed[None], other.latents["keys"]).mass
+    assert routing.lookup(lookup, other.latents["keys"]).mass > 0.9 > 0.5 > mass
+
+
+def test_patterns_that_know_less_keep_their_sums():
+    model, data = network("transformer"), episodes(count=6)
+    own = routing.patterns(model, data.inputs)
+    names = [routing.by_place(own), routing.by_another(own), routing.evenly(3),
+             routing.unnamed(data.inputs, 0, 1, 12), routing.forbid(torch.eye(19, dtype=torch.bool)[:, [1] * 19].tril(-1), [0])]
+    for changes in names:
+        for name, change in changes.items():
+            rows = change(own[int(name[-1])]).sum(-1)
+            torch.testing.assert_close(rows, torch.ones_like(rows))
+    with probes.edit(model, routing.evenly(3)):
+        found = routing.coverage(routing.patterns(model, data.inputs))
+    before = routing.coverage(own)
+    np.testing.assert_allclose(found.evenness, 1, atol=1e-5)
+    np.testing.assert_allclose(found.mass[0], before.mass[0], atol=1e-5)
+
+
+def test_a_value_without_its_head_leaks_and_no_other_does():
+    recipe = bw.training.recipe("bijection", "transformer", "classroom", model_config={
+        "n_layers": 1, "n_heads": 10, "width": 20, "hidden": 1})
+    model = bw.models.build("transformer", bw.training.loop.model_config(recipe)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+        eye, block, v = torch.eye(20), model.blocks[0], torch.arange(10)
+        block.norm1.gain.fill_(1)
+        model.norm.gain.fill_(20)
+        model.tokens.weight[:10, 10], model.tokens.weight[10:] = 1, eye[:10]
+        block.attention.value.weight[2 * v, v] = 1
+        block.attention.output.weight[v, 2 * v] = -1
+    data = episodes(count=12)
+    change = {"pattern.0": lambda p: roll_call(data)}
+    with probes.edit(model, change):
+        assert bw.scoring.score_episodes(model, data).kl < 1e-3
+        before = model.predict(data.inputs)
+    taken = routing.unnamed(data.inputs, 0, 3, 13)["pattern.0"]
+    leak = routing.leaks(model, data, {"pattern.0": lambda p: taken(roll_call(data))}, before)
+    assert leak[3] > 0.1 and leak[[v for v in range(10) if v != 3]].abs().max() < 1e-3
+
+
+def test_what_is_handed_on_goes_from_the_value_to_the_question():
+    model, data = network("transformer"), episodes(count=8)
+    values_ = data.latents["values"].clone()
+    values_[:, [1, -1]] = values_[:, [-1, 1]]
+    donor = bw.tunnels.Bijection(10).episodes(data.latents["keys"], values_)
+    places = {"value": [3], "question": [10], "later": [11, 12], "all": list(range(19))}
+    found = routing.handed_on(model, data.inputs, donor.inputs, places, 5)
+    assert found["value"].shape == (4,)
+    np.testing.assert_allclose(found["all"], 1, atol=1e-4)
+    np.testing.assert_allclose(found["later"], 0, atol=1e-4)
+    np.testing.assert_allclose([found["value"][0], found["value"][-1]], [1, 0], atol=1e-4)
+    np.testing.assert_allclose([found["question"][0], found["question"][-1]], [0, 1], atol=1e-4)
+
+
+def test_groups_of_a_chain_cover_all_that_a_symbol_sees_once():
+    model, data = network("transformer", "hmm"), episodes("hmm", count=4)
+    T = data.inputs.shape[1]
+    groups = routing.chain_groups(T, 3)
+    assert torch.equal(sum(g.int() for g in groups.values())[6:].tril(6), torch.ones(T, T).int().tril()[6:])
+    attention = routing.patterns(model, data.inputs)
+    masses = routing.towards(attention, {n: g & torch.ones(T, T, dtype=torch.bool).tril() for n, g in groups.items()}, 6)
+    np.testing.assert_allclose(sum(masses.values()), 1, atol=1e-6)
+    back = torch.zeros(1, 2, 1, T, T).double()
+    for t in range(1, T):
+        back[..., t, t - 1] = 1
+    np.testing.assert_allclose(routing.fixed_age(back, 6)[0, 0], [0, 1, 0, 0])
+    gap = routing.cosine_gap(network("transformer"), episodes(count=4).inputs)
+    assert gap.shape == (3, 2) and (gap > 0).all() and (gap < 2).all()
+
+
 # ---- values
 
 
