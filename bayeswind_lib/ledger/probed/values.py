@@ -27,7 +27,7 @@ NAMES = (
 )
 BINDS = "bijection-transformer-classroom-replacement-convolution"  # entropy varies at fixed position
 TWINS = 20  # untrained twins of each network: the floor of draws for the ledger's rows
-TWIN_EPISODES = 64
+TWIN_EPISODES = 48
 NUMBERS = ("first", "second", "participation", "pearson", "spearman", "fixed", "linear")
 
 
@@ -107,7 +107,7 @@ def site_numbers(points: np.ndarray, entropy: np.ndarray) -> dict[str, float]:
     flat = points.reshape(-1, D)
     first = values.spread(flat).project(flat, 1)[:, 0].reshape(S, K)
     found["by_position"] = values.by_position(first)
-    single = [values.spread(x) for x in points[: min(S, 32)]]
+    single = [values.spread(x) for x in points[: min(S, 16)]]
     found["one_first"] = float(np.mean([one.shares[0] for one in single]))
     ranks = [
         values.correlation(one.project(x, 1)[:, 0], np.arange(K), ranks=True)
