@@ -51,7 +51,8 @@ def spread(points: np.ndarray) -> Spread:
     points = np.asarray(points, dtype=np.float64)
     if len(points) < 3:
         raise ValueError(f"{len(points)} points have no shape: at least 3 are needed")
-    found = PCA(svd_solver="full").fit(points)
+    many = len(points) > points.shape[1]  # then the covariance is the smaller matrix, and far quicker
+    found = PCA(svd_solver="covariance_eigh" if many else "full").fit(points)
     return Spread(found.explained_variance_ratio_, found.components_, found.mean_)
 
 

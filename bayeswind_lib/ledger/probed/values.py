@@ -44,7 +44,7 @@ def measure(n_episodes: int, draws: int, names: tuple[str, ...] = NAMES) -> dict
         if listed["name"] in names:
             seeds = found["networks"].setdefault(listed["name"], {})
             seeds[str(listed["seed"])] = of_network(listed["name"], listed["seed"], n_episodes, draws)
-    return found | {"ledger": ledger_values(found["networks"])}
+    return found | ledger_values(found["networks"])
 
 
 def _walks(draws: int) -> dict:
@@ -185,20 +185,19 @@ def ledger_values(networks: dict) -> dict:
     last = max(int(layer) for layer in main["layers"])
     site, layer = main["sites"][f"attention.{last - 1}"], main["layers"][str(last)]
     stream = main["sites"][f"residual.{last}"]
-    found = {
+    measured = {
         "first_share": site["first"], "one_share": site["one_first"], "spearman": stream["spearman"],
         "axis_r2": stream["readable"], "axis_ablated": layer["filter"]["entropy_mae"],
-        "untrained": {
-            "first_share": site["null"]["first"], "one_share": site["null"]["one_first"],
-            "spearman": stream["null"]["spearman"], "axis_r2": stream["null"]["readable"],
-        },
-        "random_direction": {"axis_ablated": layer["filter_null"]},
+    }
+    fresh = {
+        "first_share": site["null"]["first"], "one_share": site["null"]["one_first"],
+        "spearman": stream["null"]["spearman"], "axis_r2": stream["null"]["readable"],
     }
     if BINDS in networks:
         last = max(int(layer) for layer in networks[BINDS]["0"]["layers"])
         site = networks[BINDS]["0"]["sites"][f"residual.{last}"]
-        found["fixed"], found["untrained"]["fixed"] = site["fixed"], site["null"]["fixed"]
-    return found
+        measured["fixed"], fresh["fixed"] = site["fixed"], site["null"]["fixed"]
+    return {"ledger": measured, "untrained": fresh, "random_direction": {"axis_ablated": layer["filter_null"]}}
 
 
 def as_dict(measured: nulls.Measured) -> dict:
