@@ -108,7 +108,7 @@ def check_count_share(answer) -> Report:
     """Grade `my_count_share(n_values, n_pairs)`: the part of the marks' variance along the ones."""
 
     def enumerated():
-        for V, K in ((4, 4), (5, 5), (6, 4), (7, 2)):
+        for V, K in ((5, 5), (6, 4), (7, 2)):
             got, (along, whole) = float(answer(V, K)), _marks(V, K)
             if not abs(got - along / whole) < 1e-9:
                 return _slip_of_count(got, along, whole, V, K)

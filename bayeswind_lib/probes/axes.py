@@ -152,27 +152,29 @@ def visible(model: nn.Module, directions: np.ndarray) -> np.ndarray:
     return np.linalg.norm(change - change.mean(-1, keepdims=True), axis=-1)
 
 
-def two_ways(model: nn.Module, points: np.ndarray, axis: np.ndarray, episodes: Episodes) -> dict[str, float]:
+def two_ways(model: nn.Module, points: np.ndarray, axis: np.ndarray, episodes: Episodes) -> dict:
     """Cost in KL of holding an axis of the last stream at its mean: what is read, and what is length.
 
     Args:
         points: (S, K, D), the stream that leaves the last layer. axis: (D,), of length 1.
     Returns:
         both: the whole cost. direct: the points are changed and divided by their old length.
-        length: the old points divided by the new length. before: the KL with nothing changed. Bits.
+        length: the old points divided by the new length. before: the KL with nothing changed.
+        by_position: of `both`, a list of K. Bits.
     """
     held = points - ((points - points.mean((0, 1))) @ axis)[..., None] * axis
     gain, weight, bias = readout(model)
 
-    def kl(x: np.ndarray, like: np.ndarray) -> float:
+    def kl(x: np.ndarray, like: np.ndarray) -> np.ndarray:  # (K,)
         rms = np.sqrt((like**2).mean(-1, keepdims=True) + model.norm.eps)
         logits = torch.tensor((x / rms * gain) @ weight.T + bias)
-        return float(scoring.measure(as_prediction(logits, model.config.outcome), episodes)["kl"].mean())
+        return scoring.measure(as_prediction(logits, model.config.outcome), episodes)["kl"].mean(0).numpy()
 
-    before = kl(points, points)
+    before, both = kl(points, points), kl(held, held)
     return {
-        "before": before, "both": kl(held, held) - before, "direct": kl(held, points) - before,
-        "length": kl(points, held) - before,
+        "before": float(before.mean()), "both": float((both - before).mean()),
+        "direct": float((kl(held, points) - before).mean()),
+        "length": float((kl(points, held) - before).mean()), "by_position": (both - before).tolist(),
     }
 
 
