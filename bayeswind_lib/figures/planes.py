@@ -64,7 +64,8 @@ def planes(
             pane.set_title(label, fontsize=11.5)
             pane.set_xlabel(x_label, fontsize=11)
             pane.tick_params(labelsize=9)
-            pane.locator_params(nbins=4)
+            pane.locator_params(axis="x", nbins=3)
+            pane.locator_params(axis="y", nbins=4)
         panes[0].set_ylabel(y_label, fontsize=11)
         figure.colorbar(dots, ax=list(panes), label=value, location="bottom", shrink=0.6, aspect=30)
         if title:

@@ -28,6 +28,7 @@ NAMES = (
 BINDS = "bijection-transformer-classroom-replacement-convolution"  # entropy varies at fixed position
 TWINS = 20  # untrained twins of each network: the floor of draws for the ledger's rows
 TWIN_EPISODES = 48
+COST_EPISODES = 96  # on which a network runs again and again
 NUMBERS = ("first", "second", "participation", "pearson", "spearman", "fixed", "linear")
 
 
@@ -35,8 +36,8 @@ def measure(n_episodes: int, draws: int, names: tuple[str, ...] = NAMES) -> dict
     """All networks, all seeds: see the module.
 
     Args:
-        n_episodes: held-out ones of each network. draws: of cheap nulls; of twins and of pushes
-            through the network at most `TWINS`.
+        n_episodes: held-out ones of each network, for geometry; `COST_EPISODES` for what costs passes.
+        draws: of cheap nulls; of twins, and of pushes through the network, at most `TWINS`.
         names: of the networks, to measure only some.
     """
     found: dict = {"networks": {}, "walk": _walks(draws)}
@@ -129,6 +130,7 @@ def oracles(episodes, entropy: np.ndarray) -> dict:
 def of_layer(model, fit, held, layer: int, draws: int) -> dict:
     """What the first axis of the stream before a layer is good for, and a reading of entropy."""
     points = axes.AxisBench(model, fit, layer).points
+    held = held[:COST_EPISODES]
     bench, rng = axes.AxisBench(model, held, layer), np.random.default_rng(layer)
     S, K, D = points.shape
     shape = values.spread(points.reshape(-1, D))
