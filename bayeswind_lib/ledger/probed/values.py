@@ -173,6 +173,11 @@ def of_readout(model, fit, held, draws: int, tunnel) -> dict:
         "length_entropy": values.correlation(length.ravel(), entropies(held).ravel()),
         "length_share": float(((mine @ shape.axes[0]) ** 2).sum() / (length**2).sum()),
     }
+    found["estimated"] = {}  # the fewer sequences an axis comes from, the more of others is mixed in
+    for n in sorted({min(n, len(points)) for n in (16, 64, 256, len(points))}):
+        axis = values.spread(points[:n].reshape(-1, D)).axes[0]
+        cost = axes.two_ways(model, mine, axis, held)["both"]
+        found["estimated"][str(n)] = {"visible": float(axes.visible(model, axis)), "cost": cost}
     if tunnel.name == "bijection":
         split = axes.precision(model.predict(held.inputs).numpy(), held.posterior.numpy())
         found["precision"] = {"kl": split.kl, "leak": split.leak, "uneven": split.uneven, "margin": split.margin.tolist()}
