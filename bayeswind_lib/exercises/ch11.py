@@ -242,7 +242,7 @@ def _slip_of_erase(w: np.ndarray, a: np.ndarray, x: np.ndarray, h: np.ndarray):
     if np.abs(a - b).max() < 1e-6 * np.abs(b).max() and np.abs(w - best).max() < 1e-6 * np.abs(best).max():
         return f"{said}: the directions are right; the pattern has to be divided by b . w"
     raw = np.linalg.solve(x.T @ x / len(x), x.T @ h / len(x))
-    if np.abs(np.cross(w[:3] / np.linalg.norm(w), raw[:3] / np.linalg.norm(raw))).max() < 1e-6:
+    if w.any() and abs(w @ raw) > (1 - 1e-9) * np.linalg.norm(w) * np.linalg.norm(raw):
         return f"{said}: take the means off before covariances are formed"
     return f"{said}: x - ((x - mean) @ filter) pattern has to have none"
 
