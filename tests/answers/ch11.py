@@ -143,6 +143,7 @@ ERASE_WRONG = [
     (_along_b, "h is erased, but the points move"),
     (lambda x, h: (_moments(x, h)[2], 2 * _moments(x, h)[1]), "has to have none"),
     (lambda x, h: erase_by_lstsq(x, h)[0], "return two vectors"),
+    (_with_means, "before covariances are formed"),
 ]
 
 # --- my_margin(n_possible, n_values, bits) ------------------------------------------------------
