@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from bayeswind_lib import probes
-from bayeswind_lib.probes import beliefs, clusters, keys, nulls, progress, routing, values
+from bayeswind_lib.probes import axes, beliefs, clusters, keys, nulls, progress, routing, values
 from bayeswind_lib.probes.sites import merge_heads
 
 
@@ -528,6 +528,75 @@ def test_entropy_along_a_line_survives_at_fixed_position_only_if_it_varies_there
 def test_participation_counts_axes():
     x = np.random.default_rng(0).normal(size=(5000, 6)) * [1, 1, 1, 0, 0, 0]
     assert values.spread(x).participation == pytest.approx(3, rel=0.01)
+
+
+def test_shares_of_a_walk_by_formula_by_its_kernel_and_by_sampling():
+    K = 19
+    shares = values.walk_shares(K)
+    kernel = values.of_kernel(np.minimum.outer(np.arange(1.0, K + 1), np.arange(1.0, K + 1)))
+    np.testing.assert_allclose(kernel.shares[:-1], shares, atol=1e-12)
+    assert shares[0] == pytest.approx(3 / (2 * (K**2 - 1) * math.sin(math.pi / (2 * K)) ** 2))
+    assert values.random_walk_null(K, 2000, 10, rng()).mean() == pytest.approx(shares[0], abs=0.02)
+    assert (np.diff(kernel.axes[0]) > 0).all() or (np.diff(kernel.axes[0]) < 0).all()
+    assert values.walk_shares(4000)[0] == pytest.approx(6 / math.pi**2, abs=1e-3)
+
+
+def test_position_explains_a_clock_and_not_noise():
+    clock = np.broadcast_to(np.arange(10.0), (50, 10))
+    noise = np.random.default_rng(0).normal(size=(5000, 10))
+    assert values.by_position(clock) == pytest.approx(1) and values.by_position(noise) < 0.01
+
+
+# ---- axes
+
+
+def test_what_is_erased_cannot_be_read_and_taking_out_the_filter_leaves_it():
+    draw = np.random.default_rng(0)
+    h = draw.normal(size=4000)
+    points = np.outer(h, [10.0, 0.1, 0, 0]) + draw.normal(size=(4000, 4)) @ np.diag([10, 0.01, 1, 1])
+    reading = axes.fit_reading(points, h)
+
+    def r2(x):
+        return np.corrcoef(axes.fit_reading(x, h).weight @ (x - x.mean(0)).T, h)[0, 1] ** 2
+
+    coordinate = (points - reading.mean) @ reading.weight
+    assert r2(points) > 0.98 and abs(reading.weight @ reading.pattern - 1) < 1e-6
+    assert r2(points - np.outer(coordinate, reading.pattern)) < 1e-6
+    along = axes.unit(reading.weight)
+    without = points - np.outer((points - reading.mean) @ along, along)
+    assert without.var(0).sum() > 0.99 * points.var(0).sum()  # the filter has next to no variance
+    with pytest.raises(ValueError, match="nothing to read"):
+        axes.fit_reading(points, np.ones(4000))
+
+
+def test_an_unread_axis_costs_by_its_length_only():
+    model, data = network("transformer"), episodes(count=12)
+    last = model.config.n_layers
+    first = model.config.first_output_token
+    weight = model.tokens.weight[first : first + model.config.n_outputs].detach().double().numpy()
+    unread = np.linalg.svd(weight - weight.mean(0))[2][-1]  # no softmax over the outcomes sees it
+    assert axes.visible(model, unread) < 1e-9 < axes.visible(model, np.linalg.svd(weight)[2][0])
+    bench = axes.AxisBench(model, data, last)
+    found = axes.two_ways(model, bench.points, unread, data)
+    assert found["direct"] == pytest.approx(0, abs=1e-9)
+    assert found["both"] == pytest.approx(found["length"], abs=1e-9)
+    whole = bench.cost(bench.points.mean((0, 1)), unread, unread)["kl"]
+    assert whole == pytest.approx(found["both"], abs=1e-4)
+    held = bench.hold(unread, bench.points.mean((0, 1)), 5, np.random.default_rng(0))
+    assert len(held.draws) == 5 and held.value == pytest.approx(whole)
+
+
+def test_precision_adds_up_and_knows_a_planted_margin():
+    posterior = episodes(count=6).posterior.numpy()
+    odds = np.where(posterior > 0, 5.0, 0.0)  # every possible value e^5 times as likely
+    log2_prob = (odds - np.log(np.exp(odds).sum(-1, keepdims=True))) / math.log(2)
+    found = axes.precision(log2_prob, posterior)
+    assert found.kl == pytest.approx(found.leak) and found.uneven == pytest.approx(0, abs=1e-12)
+    np.testing.assert_allclose(found.margin[1:], 5)
+    tilted = odds + np.where(posterior > 0, np.arange(posterior.shape[-1]) * 0.1, 0)
+    log2_prob = (tilted - np.log(np.exp(tilted).sum(-1, keepdims=True))) / math.log(2)
+    found = axes.precision(log2_prob, posterior)
+    assert found.uneven > 1e-3 and found.kl == pytest.approx(found.leak + found.uneven)
 
 
 # ---- beliefs

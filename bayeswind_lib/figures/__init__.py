@@ -16,6 +16,7 @@ from bayeswind_lib.figures.curves import (
 )
 from bayeswind_lib.figures.gaussians import bands, ellipses
 from bayeswind_lib.figures.maps import attention_map, heatmaps
+from bayeswind_lib.figures.planes import planes
 from bayeswind_lib.figures.plot import Plot, draw
 from bayeswind_lib.figures.points import rungs, scatter_two_measures
 from bayeswind_lib.figures.simplex import on_simplex, simplex_trails
@@ -42,6 +43,7 @@ __all__ = [
     "lines",
     "number",
     "on_simplex",
+    "planes",
     "quantity",
     "rungs",
     "scatter_two_measures",

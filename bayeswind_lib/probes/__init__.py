@@ -4,7 +4,17 @@ Every probe returns its number together with its null. Probes know networks and 
 is never changed by one.
 """
 
-from bayeswind_lib.probes import ablation, beliefs, clusters, keys, nulls, progress, routing, values
+from bayeswind_lib.probes import (
+    ablation,
+    axes,
+    beliefs,
+    clusters,
+    keys,
+    nulls,
+    progress,
+    routing,
+    values,
+)
 from bayeswind_lib.probes.ablation import Bench, Effect, ablate, concentration, parts, swap
 from bayeswind_lib.probes.activations import activations, edit, resume
 from bayeswind_lib.probes.nulls import Measured, untrained
@@ -12,7 +22,7 @@ from bayeswind_lib.probes.report import report
 from bayeswind_lib.probes.sites import Site, shapes, sites, table
 
 __all__ = [
-    "Bench", "Effect", "Measured", "Site", "ablate", "ablation", "activations", "beliefs",
+    "Bench", "Effect", "Measured", "Site", "ablate", "ablation", "activations", "axes", "beliefs",
     "clusters", "concentration", "edit", "keys", "nulls", "parts", "progress", "report", "resume", "routing",
     "shapes", "sites", "swap", "table", "untrained", "values",
 ]
