@@ -280,6 +280,7 @@ NULLS = {
     "parameters": "a network of random depth and width",
     "entropy_rounding": "random distributions in bfloat16",
     "published": "the same arithmetic on numbers drawn at random",
+    "noise": "noise as long as what the layer writes",
 }
 
 

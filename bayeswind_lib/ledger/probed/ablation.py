@@ -181,7 +181,7 @@ def pairs_of(model, tunnel, n: int) -> exchange.Pairs:
 def untrained(name: str, n_episodes: int, draws: int) -> dict:
     """Untrained twins: the largest |effect| of a head, the tenfold rule, readable shares by place."""
     trained = checkpoints.load(name)
-    tunnel, heads, ratios, flows = tunnel_of(trained), [], [], []
+    tunnel, heads, percents, ratios, flows = tunnel_of(trained), [], [], [], []
     for draw in range(min(draws, 5)):
         twin = probes.untrained(trained, rng_for(tunnel, 920 + draw))
         twin.record = trained.record
@@ -189,6 +189,7 @@ def untrained(name: str, n_episodes: int, draws: int) -> dict:
         effects = head_effects(bench, ("zero",))["zero"]
         heads.append({m: float(np.abs(effects[m]).max()) for m in ("kl", "entropy_mae")})
         mae = float(bench.before["entropy_mae"].mean())
+        percents.append({"percent": 100 * heads[-1]["entropy_mae"] / mae})
         ratios.append({"least_ratio": min(level(bench, layer_logits(bench, layer, "bypass"))["entropy_mae"] / mae
                                           for layer in range(len(twin.blocks)))})
         x, belief = streams(twin, tunnel, max(FIT, n_episodes))
@@ -196,7 +197,7 @@ def untrained(name: str, n_episodes: int, draws: int) -> dict:
     flow = [{"place": place} | summary([rows[i] for rows in flows]) for i, place in enumerate(exchange.places(trained))]
     gains = [{"share": feed_forward_share(rows, "r2")} for rows in flows]
     return {"heads": summary(heads), "layers": summary(ratios)["least_ratio"], "flow": flow,
-            "feed_forward_share": summary(gains)["share"]}
+            "feed_forward_share": summary(gains)["share"], "head_percent": summary(percents)["percent"]}
 
 
 def feed_forward_share(rows: list[dict], what: str) -> float:
@@ -208,6 +209,19 @@ def feed_forward_share(rows: list[dict], what: str) -> float:
 def least_ratio(entry: dict, way: str) -> float:
     """The smallest factor by which a change of one layer raises the entropy error."""
     return min(row[way]["entropy_mae"] for row in entry["layers"]) / entry["before"]["entropy_mae"]
+
+
+def tenfold_length(entry: dict, layer: int, factor: float = 10.0) -> float:
+    """Length of noise, in lengths of the layer's update, that multiplies the KL by a factor; inf if none did.
+
+    Between two lengths by a power law; the first of `LENGTHS` if that is too long already.
+    """
+    goal, kl = np.log(factor * entry["before"]["kl"]), np.log(entry["layers"][layer]["by_length"]["kl"])
+    over = np.flatnonzero(kl >= goal)
+    if not len(over):
+        return float("inf")
+    some = slice(max(over[0] - 1, 0), over[0] + 1)
+    return float(np.exp(np.interp(goal, kl[some], np.log(LENGTHS[some]))))
 
 
 def accuracy_drop(entry: dict, way: str) -> float:
