@@ -22,7 +22,7 @@ def network(tunnel="bijection", seed=0, **sizes):
     recipe = bw.training.recipe(tunnel, "transformer", "classroom", model_config=small)
     model = bw.models.build("transformer", bw.training.loop.model_config(recipe), rng(seed)).eval()
     with torch.no_grad():  # large enough weights that parts matter
-        for name, weight in model.named_parameters():
+        for weight in model.parameters():
             if weight.ndim == 2:
                 weight.mul_(8)
     return model, bw.tunnels.build(tunnel, recipe.tunnel_config)

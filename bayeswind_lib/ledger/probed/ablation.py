@@ -35,9 +35,9 @@ def measure(n_episodes: int, draws: int) -> dict:
     """All of the record.
 
     Args:
-        n_episodes: on which readers are fitted; half of them for heads, a quarter for layers, an
-            eighth as pairs.
-        draws: of each null; of noise at most 5, of subspaces at most 50, of twins at most 5.
+        n_episodes: half of them for heads and to fit readers, a quarter for layers, an eighth as
+            pairs; but never fewer than `FIT`, `BENCH` and `PAIRS` say.
+        draws: of each null; of noise and of twins at most 20, of subspaces at most 30.
     """
     found: dict = {}
     for name, seeds in (*PUBLISHED, *CLASSROOM):
@@ -59,12 +59,12 @@ def opened(model, n_episodes: int, draws: int) -> dict:
     rng, effects = rng_for(tunnel, 411), head_effects(many)
     return {
         "before": level(few, resume(model, few.known[last(model)], len(model.blocks))),
-        "layers": [layer_row(few, layer, min(draws, 5), rng) for layer in range(len(model.blocks))],
+        "layers": [layer_row(few, layer, min(draws, 20), rng) for layer in range(len(model.blocks))],
         "before_heads": level(many, resume(model, many.known[last(model)], len(model.blocks))),
         "heads": effects, "groups": group_rows(many, effects),
-        "flow": flow_rows(model, tunnel, n_episodes, min(draws, 50)),
+        "flow": flow_rows(model, tunnel, n_episodes, min(draws, 30)),
         "n_heads": len(many.episodes), "n_layers": len(few.episodes),
-        "n_fit": max(FIT, n_episodes), "n_pairs": max(PAIRS, n_episodes // 8),
+        "n_fit": max(FIT, n_episodes // 2), "n_pairs": max(PAIRS, n_episodes // 8),
     }
 
 
@@ -93,11 +93,17 @@ def layer_row(bench: probes.Bench, layer: int, draws: int, rng: torch.Generator)
     noise = [level(bench, layer_logits(bench, layer, "noise", rng)) for _ in range(draws)]
     row["noise"] = {name: float(np.mean([one[name] for one in noise])) for name in noise[0]}
     row["noise_draws"] = summary(noise)
+    row["bypass_percentile"] = percentile(row["bypass"]["kl"], [one["kl"] for one in noise])
     by_length = [level(bench, layer_logits(bench, layer, "noise", rng, length)) for length in LENGTHS]
     row["by_length"] = {name: [one[name] for one in by_length] for name in by_length[0]}
     moved, stream = layers.update(bench, layer), bench.known[f"residual.{layer + 1}"]
     row["relative_length"] = float((moved.norm(dim=-1) / stream.norm(dim=-1)).mean())
     return row
+
+
+def percentile(value: float, draws: list[float]) -> float:
+    """Share of the draws of a null below a value, in percent."""
+    return probes.Measured(value, np.array(draws), "").percentile
 
 
 def head_effects(bench: probes.Bench, hows=HOWS) -> dict:
@@ -131,7 +137,7 @@ def group_rows(bench: probes.Bench, effects: dict) -> list[dict]:
 
 def flow_rows(model, tunnel, n_episodes: int, draws: int) -> list[dict]:
     """Before and after every write: readable share of the belief, and what an exchange hands over."""
-    x, belief = streams(model, tunnel, max(FIT, n_episodes))
+    x, belief = streams(model, tunnel, max(FIT, n_episodes // 2))
     pairs = pairs_of(model, tunnel, max(PAIRS, n_episodes // 8))
     rng, rows = rng_for(tunnel, 413), []
     Y, D = belief.shape[-1], model.config.width
@@ -145,6 +151,7 @@ def flow_rows(model, tunnel, n_episodes: int, draws: int) -> list[dict]:
                 row["rest"] = pairs.handed_over(place, basis, rest=True)
         drawn = [pairs.handed_over(place, exchange.random_directions(Y - 1, D, rng)) for _ in range(draws)]
         row["random"] = summary([{"handed": value} for value in drawn])["handed"]
+        row["random"] |= {f"percentile_of_{kind}": percentile(row[kind], drawn) for kind in exchange.KINDS}
         rows.append(row)
     ends = {"margin_none": float(pairs.none.mean()), "margin_all": float(pairs.all.mean())}
     return [row | ends for row in rows]
@@ -182,7 +189,7 @@ def untrained(name: str, n_episodes: int, draws: int) -> dict:
     """Untrained twins: the largest |effect| of a head, the tenfold rule, readable shares by place."""
     trained = checkpoints.load(name)
     tunnel, heads, percents, ratios, flows = tunnel_of(trained), [], [], [], []
-    for draw in range(min(draws, 5)):
+    for draw in range(min(draws, 20)):
         twin = probes.untrained(trained, rng_for(tunnel, 920 + draw))
         twin.record = trained.record
         bench = bench_of(twin, BENCH)
@@ -192,7 +199,7 @@ def untrained(name: str, n_episodes: int, draws: int) -> dict:
         percents.append({"percent": 100 * heads[-1]["entropy_mae"] / mae})
         ratios.append({"least_ratio": min(level(bench, layer_logits(bench, layer, "bypass"))["entropy_mae"] / mae
                                           for layer in range(len(twin.blocks)))})
-        x, belief = streams(twin, tunnel, max(FIT, n_episodes))
+        x, belief = streams(twin, tunnel, max(FIT, n_episodes // 2))
         flows.append([readable_row(x[place], belief) for place in exchange.places(twin)])
     flow = [{"place": place} | summary([rows[i] for rows in flows]) for i, place in enumerate(exchange.places(trained))]
     gains = [{"share": feed_forward_share(rows, "r2")} for rows in flows]
