@@ -281,6 +281,7 @@ NULLS = {
     "entropy_rounding": "random distributions in bfloat16",
     "published": "the same arithmetic on numbers drawn at random",
     "random_direction": "as long a push in a random direction",
+    "noise": "noise as long as what the layer writes",
 }
 
 

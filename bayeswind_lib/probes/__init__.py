@@ -9,7 +9,9 @@ from bayeswind_lib.probes import (
     axes,
     beliefs,
     clusters,
+    exchange,
     keys,
+    layers,
     nulls,
     progress,
     routing,
@@ -23,6 +25,7 @@ from bayeswind_lib.probes.sites import Site, shapes, sites, table
 
 __all__ = [
     "Bench", "Effect", "Measured", "Site", "ablate", "ablation", "activations", "axes", "beliefs",
-    "clusters", "concentration", "edit", "keys", "nulls", "parts", "progress", "report", "resume", "routing",
+    "clusters", "concentration", "edit", "exchange", "keys", "layers", "nulls", "parts", "progress",
+    "report", "resume", "routing",
     "shapes", "sites", "swap", "table", "untrained", "values",
 ]
