@@ -104,6 +104,8 @@ KINDS = {
                  1, 0, "mean in the framed cells 0.5, in all 0.17", "mean in the framed cells 0.33, in all 0.17"),
     "simplex": (lambda d: figures.simplex_trails({"exact posterior": trail(), "net": trail(d)}), 1, 3,
                 "total variation, largest gap 0.4 at step 2", "total variation, largest gap 0.4 at step 4"),
+    "clouds": (lambda d: figures.simplex_clouds({"exact posterior": trail(), "net": trail(d)}), 1, 3,
+               "mean 0.1, largest gap 0.4 at point 2", "mean 0.1, largest gap 0.4 at point 4"),
 }  # fmt: skip
 
 
@@ -396,3 +398,24 @@ assert settings() == before
         [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_cloud_says_what_does_not_fit_and_what_falls_outside():
+    beyond = trail() + np.array([0.5, 0.0, -0.5]) * 1.5 * np.eye(4)[:, :1]
+    told = figures.simplex_clouds({"exact posterior": trail(), "net": beyond}).alt
+    assert "share inside the triangle 0.75" in told and "share inside" not in told.split("Net:")[0]
+    with pytest.raises(ValueError, match="but the clouds are net"):
+        figures.simplex_clouds({"net": trail()})
+    with pytest.raises(ValueError, match="must sum to 1"):
+        figures.simplex_clouds({"exact posterior": trail(), "net": trail() * 2})
+    with pytest.raises(ValueError, match="expected"):
+        figures.simplex_clouds({"exact posterior": trail(), "net": trail()[:2]})
+    with pytest.raises(ValueError, match="no distributions"):
+        figures.simplex_clouds({"exact posterior": beyond})
+
+
+def test_a_certain_belief_has_the_colour_of_its_corner():
+    from bayeswind_lib.figures.simplex import mixed_colours
+
+    blue = mixed_colours(np.eye(3))[0]
+    assert [f"{round(255 * c):02X}" for c in blue] == ["00", "72", "B2"] and figures.COLOURS[0] == "#0072B2"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from bayeswind_lib import probes
-from bayeswind_lib.probes import beliefs, clusters, keys, nulls, progress, routing, values
+from bayeswind_lib.probes import beliefs, clusters, filtering, keys, nulls, progress, routing, values
 from bayeswind_lib.probes.sites import merge_heads
 
 
@@ -419,6 +419,35 @@ def test_blobs_are_counted_and_a_filled_simplex_has_no_count():
     filled = simplex_points(1000, 1)[:, 0]
     found = clusters.clusters(filled[:, :2], filled.argmax(-1), most=8)
     assert found.labelled < 0.5 and found.labelled < blobs.labelled
+
+
+# ---- parts of a filter
+
+
+def test_the_parts_of_a_filter_fit_together():
+    tunnel = bw.tunnels.HMM(n_states=3, n_symbols=4, length=6)
+    data = tunnel.sample(20, rng(3))
+    found = filtering.goals(tunnel, data)
+    assert np.allclose(found["belief"], data.posterior) and found["entropy"].shape == (20, 6, 1)
+    assert np.allclose(found["belief"] - found["memory"], filtering.rungs(tunnel, data.inputs)["stationary × emission"])
+    T, share = data.latents["transition"].numpy(), found["memoryless"]
+    steps = found["next"][:, :-1] - found["predicted"][:, 1:]  # alpha_t T is the prediction of the next step
+    assert np.allclose(steps, 0) and np.allclose(found["log belief"].sum(-1), 0)
+    pi = found["belief"] @ T - found["next"]
+    assert np.allclose(pi @ T, pi) and np.allclose(pi.sum(-1), 1) and share.shape == pi.shape
+    assert np.allclose(found["previous"][:, 1:] + pi[:, 1:], found["belief"][:, :-1])
+
+
+def test_memory_is_read_where_it_is_and_not_from_what_has_none():
+    tunnel = bw.tunnels.HMM(n_states=3, n_symbols=3, length=8)
+    data = tunnel.sample(90, rng(4))
+    goal, said = filtering.goals(tunnel, data), filtering.rungs(tunnel, data.inputs)
+    assert filtering.held_out(goal["memory"], goal["memory"], alpha=1e-9) > 0.999
+    assert abs(filtering.held_out(said["stationary × emission"], goal["memory"])) < 0.1
+    assert filtering.held_out(said["stationary × emission"], goal["belief"]) > 0.7  # and yet the belief seems to be there
+    draws = filtering.shuffled(said["stationary × emission"], goal["belief"], 20, np.random.default_rng(0))
+    assert draws.shape == (20,) and draws.mean() < 0.1 and draws.max() < 0.5
+    assert filtering.bits(goal["log belief"], goal["belief"], 1e-9) < 1e-6 < filtering.bits(said["inputs"], goal["belief"])
 
 
 # ---- nulls
