@@ -280,6 +280,7 @@ NULLS = {
     "parameters": "a network of random depth and width",
     "entropy_rounding": "random distributions in bfloat16",
     "published": "the same arithmetic on numbers drawn at random",
+    "shuffled": "answers of other sequences", "gaussian": "one Gaussian cloud of the same covariance",
 }
 
 

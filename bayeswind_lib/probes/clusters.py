@@ -71,7 +71,7 @@ def silhouettes(points: np.ndarray, counts, seed: int = 0) -> np.ndarray:
     from sklearn.cluster import KMeans
     from sklearn.metrics import silhouette_score
 
-    found = [KMeans(k, n_init=2, random_state=seed).fit_predict(points) for k in counts]
+    found = [KMeans(k, n_init=6, random_state=seed).fit_predict(points) for k in counts]
     return np.array([silhouette_score(points, labels) for labels in found])
 
 

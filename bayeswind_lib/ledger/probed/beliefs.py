@@ -23,7 +23,8 @@ OPENED = (  # networks whose layers are all read, and of which untrained twins a
     "hmm-mlp-classroom-flattened", "hmm-transformer-classroom-sticky", "hmm-mamba-classroom-sticky",
     "hmm-lstm-classroom-sticky", "hmm-transformer",
 )
-PUBLISHED = ("mamba", "lstm")  # architectures of which untrained networks of the `paper` size are drawn
+PUBLISHED = ("mamba", "lstm")  # architectures of which untrained networks of the published size are drawn
+PUBLISHED_EPISODES, PUBLISHED_DRAWS = 40, 40
 COUNTS = tuple(range(2, 11))  # clusters
 POINTS = 500  # of a cloud that is clustered
 TWIN_EPISODES = 72  # of each untrained network
@@ -39,8 +40,17 @@ def measure(n_episodes: int, draws: int) -> dict:
         if listed["tunnel"] == "hmm" and listed["tunnel_config"]["header"] == "rows":
             row = network_row(checkpoints.load(listed["name"], listed["seed"]), listed["name"], n_episodes, draws)
             networks.setdefault(listed["name"], {})[str(listed["seed"])] = row
-    fresh = {f"hmm-{architecture}": published_untrained(architecture, draws) for architecture in PUBLISHED}
-    return {"tasks": tasks, "networks": networks, "untrained": fresh, "counts": list(COUNTS), "points": POINTS}
+    opened = {name: networks[name]["0"] for name in OPENED if name in networks}
+    fresh = {name: row["untrained"] for name, row in opened.items()}
+    fresh |= {f"hmm-{architecture}": published_untrained(architecture, draws) for architecture in PUBLISHED}
+    return {
+        "tasks": tasks, "networks": networks, "counts": list(COUNTS), "points": POINTS, "untrained": fresh,
+        # nulls of ledger rows, by name
+        "gaussian": {name: row["clusters"]["gaussian_as_many_as_states"] for name, row in opened.items()},
+        "shuffled": {name: row["clusters"]["belief"]["by_nothing"] for name, row in tasks.items()}
+        | {f"{name} belief": row["belief_shuffled"] for name, row in tasks.items()}
+        | {f"{name} entropy": row["entropy_shuffled"] for name, row in tasks.items()},
+    }
 
 
 def task(name: str, n_episodes: int) -> tuple[tunnels.HMM, Episodes]:
@@ -100,7 +110,9 @@ def task_row(tunnel: tunnels.HMM, episodes: Episodes, draws: int) -> dict:
     return {
         "n_episodes": len(belief), "entropy": own,
         "shares": {name: values.spread(filtering.flat(x)).shares[: tunnel.n_states].tolist() for name, x in clouds.items()},
-        "first_share": null_of(first), "above_0.9": float((belief.max(-1) > 0.9).mean()),
+        "pc1_percent": float(100 * values.spread(filtering.flat(belief)).shares[0]), "first_share": null_of(first),
+        "belief_shuffled": null_of(filtering.shuffled(rungs["emission only"], belief, draws, rng, 1e-6)),
+        "entropy_shuffled": null_of(filtering.shuffled(belief, goal["entropy"], draws, rng, 1e-6)), "above_0.9": float((belief.max(-1) > 0.9).mean()),
         "rungs": {name: read(x, goal, ("belief", "log belief", "memory", "log memory"), 1e-6) for name, x in rungs.items()},
         "clusters": {name: cluster_row(x, episodes, draws) for name, x in clouds.items()},
     }
@@ -191,14 +203,22 @@ def cloud_row(x: np.ndarray, episodes: Episodes) -> dict[str, float]:
 
 
 def published_untrained(architecture: str, draws: int) -> dict[str, dict]:
-    """Networks of the published size before any training, S = V = 5: shares, clusters, entropy."""
-    tunnel, episodes = task("paper", TWIN_EPISODES)
-    config = training.loop.model_config(training.recipe("hmm", architecture, "paper"))
+    """Networks of the published size and header before any training: shares, clusters, entropy.
+
+    They are this library's own blocks, 9 layers of 256 channels; S = V = 5, K = 20, 53 header tokens.
+    At most PUBLISHED_DRAWS, since each is a large network.
+    """
+    tunnel = tunnels.HMM(header="tokens")
+    episodes = tunnel.sample(PUBLISHED_EPISODES, rng_for(tunnel, 6))
+    known = training.loop.model_config(training.recipe("hmm", architecture, "paper"))
+    config = known | {k: v for k, v in tunnel.interface.to_dict().items() if k in known} | {"n_layers": 9, "width": 256}
     goal = filtering.goals(tunnel, episodes)
     rows = []
-    for draw in range(draws):
+    for draw in range(min(draws, PUBLISHED_DRAWS)):
         model = models.build(architecture, config, torch.Generator().manual_seed(20_000 + draw)).eval()
         x = filtering.at_steps(model, episodes.inputs, "final")["final"]
-        rows.append(cloud_row(x, episodes) | {"entropy": filtering.held_out(x, goal["entropy"]),
-                                              "belief": filtering.held_out(x, goal["belief"])})
+        silhouettes = clusters.silhouettes(clusters.leading(cloud(x)), COUNTS)
+        row = cloud_row(x, episodes) | {"clusters": COUNTS[int(silhouettes.argmax())]}
+        axes = clusters.leading(filtering.flat(x), 16).reshape(*x.shape[:2], -1)  # few chains: few channels
+        rows.append(row | {"entropy": filtering.held_out(axes, goal["entropy"], alpha=1e-6), "pc1_percent": 100 * row["pc1"]})
     return {what: null_of([row[what] for row in rows]) for what in rows[0]}

@@ -1,0 +1,175 @@
+"""Stored answers to the exercises of chapter 13: other correct ones, stubs, and the usual mistakes.
+
+The mistakes come with words of the hint that each must earn.
+"""
+
+import numpy as np
+
+# --- my_shares(A) ---------------------------------------------------------------------------------
+
+
+def shares_by_covariance(A):
+    """Eigenvalues of the image of the projection."""
+    S = A.shape[1]
+    plane = np.eye(S) - 1 / S
+    variance = np.linalg.eigvalsh(plane @ A.T @ A @ plane)[::-1]
+    return np.maximum(variance, 0) / variance.sum()
+
+
+def _of(change, power=2):
+    def shares(A):
+        squares = np.linalg.svd(change(A), compute_uv=False) ** power
+        squares[squares < 1e-12] = 0
+        return np.append(squares / squares.sum(), np.zeros(max(A.shape[1] - 1 - len(squares), 0)))
+
+    return shares
+
+
+def _rows(A):
+    return A - A.mean(1, keepdims=True)
+
+
+def _raw_unless_identity(A):
+    return _of(_rows)(A) if A.shape[0] == A.shape[1] else _of(lambda x: x)(A)
+
+
+def _columns_unless_identity(A):
+    return _of(_rows)(A) if A.shape[0] == A.shape[1] else _of(lambda x: x - x.mean(0))(A)
+
+
+SHARES_WRONG = [
+    (_of(lambda A: A), "one of them has no variance"),
+    (_raw_unless_identity, "singular values of A itself"),
+    (_of(_rows, 1), "squares of singular values"),
+    (_columns_unless_identity, "mean of each column"),
+    (lambda A: shares_by_covariance(A)[::-1], "equal axes, you say"),
+    (lambda A: 2 * shares_by_covariance(A) if A.shape[0] != A.shape[1] else shares_by_covariance(A), "shares sum to 1"),
+    (lambda A: shares_by_covariance(A)[:1], "at least 2 were asked for"),
+]
+
+# --- my_memory(T, E, symbols) ---------------------------------------------------------------------
+
+
+def _share(T):
+    S = len(T)
+    return np.linalg.solve((np.eye(S) - T + 1).T, np.ones(S))
+
+
+def _filtered(T, E, symbols, first=False, turned=False):
+    belief, rows = np.full(len(T), 1 / len(T)), []
+    for t, o in enumerate(symbols):
+        if t or first:
+            belief = T @ belief if turned else belief @ T
+        belief = belief * E[:, o]
+        belief = belief / belief.sum()
+        rows.append(belief)
+    return np.array(rows)
+
+
+def _alone(prior, E, symbols):
+    weight = prior * E.T[list(symbols)]
+    return weight / weight.sum(-1, keepdims=True)
+
+
+def memory_by_solving(T, E, symbols):
+    return _filtered(T, E, symbols) - _alone(_share(T), E, symbols)
+
+
+MEMORY_WRONG = [
+    (lambda T, E, o: _filtered(T, E, o), "nothing to remember"),
+    (lambda T, E, o: -memory_by_solving(T, E, o), "sign is turned round"),
+    (lambda T, E, o: _filtered(T, E, o) - _alone(np.full(len(T), 1 / len(T)), E, o), "not from even ones"),
+    (lambda T, E, o: _filtered(T, E, o, first=True) - _alone(_share(T), E, o), "moves before the first symbol"),
+    (lambda T, E, o: _filtered(T, E, o, turned=True) - _alone(_share(T), E, o), "by columns"),
+    (lambda T, E, o: memory_by_solving(T, E, o)[-1], "yours has shape"),
+    (lambda T, E, o: np.abs(memory_by_solving(T, E, o)), "sums to 0 over states"),
+]
+
+# --- my_nearest(x) --------------------------------------------------------------------------------
+
+
+def nearest_by_sorting(x):
+    ranked = np.sort(x)[::-1]
+    excess = (ranked.cumsum() - 1) / np.arange(1, len(x) + 1)
+    return np.maximum(x - excess[np.flatnonzero(ranked > excess)[-1]], 0)
+
+
+def _cut(x):
+    cut = np.maximum(x, 0)
+    return cut / cut.sum() if cut.sum() > 0 else np.full(len(x), 1 / len(x))
+
+
+def _softmax_unless_fine(x):
+    """A softmax, but of what is no distribution only."""
+    if x.min() >= 0 and abs(x.sum() - 1) < 1e-9:
+        return x
+    soft = np.exp(x - x.max())
+    return soft / soft.sum()
+
+
+def _once(x):
+    moved = np.maximum(x - (x.sum() - 1) / len(x), 0)
+    return moved / moved.sum()
+
+
+NEAREST_WRONG = [
+    (_cut, "and not the nearest one"),
+    (lambda x: np.exp(x) / np.exp(x).sum(), "its own nearest one"),
+    (_softmax_unless_fine, "a softmax"),
+    (_once, "must stay at 0"),
+    (lambda x: x - (x.sum() - 1) / len(x), "which is no distribution"),
+    (lambda x: nearest_by_sorting(x)[:2], "the result has shape"),
+]
+
+# --- my_silhouette(points, labels) ----------------------------------------------------------------
+
+
+def silhouette_by_library(points, labels):
+    from sklearn.metrics import silhouette_samples
+
+    return silhouette_samples(points, labels).mean()
+
+
+def _like(**change):
+    from bayeswind_lib.exercises import ch13
+
+    return lambda points, labels: ch13.silhouette_like(points, labels, **change)
+
+
+def _signless(points, labels):
+    return -silhouette_by_library(points, labels)
+
+
+SILHOUETTE_WRONG = [
+    (_signless, "you say -1"),
+    (_like(own_too=True), "over the *others*"),
+    (_like(pick=np.mean), "mean over all of them"),
+    (_like(pick=np.max), "the farthest"),
+    (_like(squares=True), "squared distances"),
+    (_like(by_cluster=True), "mean over clusters"),
+    (lambda points, labels: silhouette_by_library(points, labels) * (1 if labels.min() == 0 else 0.5), "depends on them"),
+]
+
+
+ANSWERS = {
+    "check_shares": {
+        "alternative": shares_by_covariance,
+        "shape_stub": lambda A: np.append(1.0, np.zeros(A.shape[1] - 1)),
+        "wrong": SHARES_WRONG,
+    },
+    "check_memory": {
+        "alternative": memory_by_solving,
+        "shape_stub": lambda T, E, symbols: np.zeros((len(symbols), len(T))),
+        "wrong": MEMORY_WRONG,
+    },
+    "check_nearest": {
+        "alternative": nearest_by_sorting,
+        "shape_stub": lambda x: np.full(len(x), 1 / len(x)),
+        "wrong": NEAREST_WRONG,
+    },
+    "check_silhouette": {
+        "alternative": silhouette_by_library,
+        "shape_stub": lambda points, labels: 1.0,
+        "wrong": SILHOUETTE_WRONG,
+    },
+}
