@@ -421,6 +421,32 @@ def test_blobs_are_counted_and_a_filled_simplex_has_no_count():
     assert found.labelled < 0.5 and found.labelled < blobs.labelled
 
 
+def test_silhouettes_know_blobs_from_a_lump_of_their_covariance():
+    draw = np.random.default_rng(3)
+    points = 9 * np.eye(4)[:3][np.repeat(np.arange(3), 60)] + draw.normal(size=(180, 4))
+    found = clusters.silhouettes(points, [2, 3, 4])
+    lump = clusters.matched_gaussian(points, draw)
+    assert found.argmax() == 1 and found[1] > 0.7 > 0.5 > clusters.silhouettes(lump, [3])[0]
+    assert np.allclose(np.cov(clusters.matched_gaussian(np.tile(points, (60, 1)), draw).T), np.cov(points.T), atol=0.6)
+    axes = clusters.leading(np.concatenate([points, points], 1), 8)  # every channel twice: 4 axes, not 8
+    assert axes.shape == (180, 4) and np.allclose(clusters.silhouettes(axes, [3]), found[1])
+
+
+def test_sharp_chains_keep_to_the_grid_and_name_their_states():
+    from bayeswind_lib.ledger.probed.beliefs import sharp_episodes
+
+    tunnel = bw.tunnels.HMM(n_states=3, n_symbols=3, length=30)
+    data = sharp_episodes(tunnel, 200, rng(5))
+    E, states, symbols = (data.latents[name] for name in ("emission", "states", "observations"))
+    assert torch.allclose(E.sort(-1).values, torch.tensor([0.05, 0.05, 0.9], dtype=torch.float64).expand_as(E))
+    assert (E.argmax(-1).sort(-1).values == torch.arange(3)).all()
+    named = E.argmax(-1).gather(1, states) == symbols
+    assert 0.88 < float(named.double().mean()) < 0.92
+    moves = data.latents["transition"][torch.arange(200)[:, None], states[:, :-1]].gather(-1, states[:, 1:, None])
+    assert float(moves.mean()) > 0.36  # the chain follows its matrix: a chain that does not has a third
+    assert np.allclose(tunnel.posterior(data.inputs), data.posterior)
+
+
 # ---- parts of a filter
 
 

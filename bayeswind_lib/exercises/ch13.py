@@ -299,3 +299,125 @@ def _slip_of_silhouette(got, want, points, labels):
         if abs(got - silhouette_like(points, labels, **change)) < 1e-9:
             return words
     return f"{len(points)} points in {len(np.unique(labels))} clusters score {want:.4f}, you say {got:.4f}"
+
+
+# --- the error of a reading in bits --------------------------------------------------------------
+
+
+def check_bits(answer) -> Report:
+    """Grade `my_bits(belief, ratios)`: mean KL, bits, of beliefs (N, S) from readings (N, S) of their log ratios."""
+    rng = np.random.default_rng(5)
+    belief = rng.dirichlet(np.ones(4), 40)
+    ratios = np.log(belief) - np.log(belief).mean(-1, keepdims=True)
+    off = ratios + 0.4 * rng.normal(size=ratios.shape)
+
+    def says(p, x):
+        return float(answer(p.copy(), x.copy()))
+
+    def a_perfect_reading():
+        got = says(belief, ratios)
+        return None if abs(got) < 1e-9 else f"readings that are exact have no error, you say {got:.4g} bits"
+
+    def an_even_reading():
+        got = says(belief, np.zeros_like(ratios))
+        want = 2 + float((belief * np.log2(belief)).sum(-1).mean())  # log2 4 less the mean entropy
+        if abs(got - want) < 1e-9:
+            return None
+        return _slip_of_bits(got, belief, np.zeros_like(ratios)) or f"readings of 0 are even beliefs, {want:.4f} bits off; you say {got:.4f}"
+
+    def any_reading():
+        got, want = says(belief, off), bits_of(belief, off)
+        if abs(got - want) < 1e-9:
+            return None
+        return _slip_of_bits(got, belief, off) or f"{len(belief)} readings are {want:.4f} bits off on average, you say {got:.4f}"
+
+    def a_constant():
+        one, other = says(belief, off), says(belief, off + 3 * rng.normal(size=(len(off), 1)))
+        return None if abs(one - other) < 1e-9 else "a constant added to all log ratios of a row changes no belief, but your answer"
+
+    def far_out():
+        got = says(np.array([[1.0, 0, 0]]), np.array([[2000.0, 0, -2000]]))
+        return None if abs(got) < 1e-9 else (
+            f"a certain belief, read as certain, is 0 bits off, you say {got}: take the largest log ratio of a row "
+            "away first, and count 0 log 0 as 0"
+        )
+
+    return grade("my_bits", [a_perfect_reading, an_even_reading, any_reading, a_constant, far_out])
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    """Distributions from log ratios, row by row."""
+    weight = np.exp(x - x.max(-1, keepdims=True))
+    return weight / weight.sum(-1, keepdims=True)
+
+
+def bits_of(p: np.ndarray, x: np.ndarray) -> float:
+    """Mean over rows of sum_i p_i log2(p_i / q_i), for p without zeros."""
+    return float((p * np.log2(p / softmax(x))).sum(-1).mean())
+
+
+def _slip_of_bits(got, p, x):
+    q = softmax(x)
+    tried = (
+        (bits_of(p, x) * np.log(2), "this is the error in nats: use logarithms to base 2"),
+        (bits_of(p, x) * len(p), "you sum over rows: it is a mean"),
+        (float((q * np.log2(q / p)).sum(-1).mean()), "the weights are the exact beliefs': you weigh by the reading"),
+        (float(-(p * np.log2(q)).sum(-1).mean()), "this is a cross-entropy: the entropy of the exact beliefs is still in it"),
+        (bits_of(p, x * np.log(2)), "log ratios are natural logarithms here: you raise 2 to them"),
+    )
+    return next((words for value, words in tried if abs(got - value) < 1e-9), None)
+
+
+# --- a lump of the same covariance ---------------------------------------------------------------
+
+
+def check_lump(answer) -> Report:
+    """Grade `my_lump(points, rng)`: a Gaussian cloud with the mean and covariance of points (N, D)."""
+    draw = np.random.default_rng(6)
+    points = draw.normal(size=(6000, 3)) * np.array([1.5, 0.3, 0.3]) + np.array([7.0, 0, -2])
+    points[:, 1] += 3 * draw.integers(2, size=len(points)) + 0.8 * points[:, 0]  # two blobs, and slanted
+
+    def made(seed=0):
+        return np.asarray(answer(points.copy(), np.random.default_rng(seed)), dtype=np.float64)
+
+    def shape():
+        got = made()
+        return None if got.shape == points.shape else f"as many points were asked for: shape {points.shape}, yours is {got.shape}"
+
+    def fresh():
+        got = made()
+        if np.isin(got[:, 0].round(9), points[:, 0].round(9)).mean() > 0.5:
+            return "your points are the old ones in another order: draw new ones"
+        return None if not np.allclose(got, made(1)) else "another generator gives the same points: draw from `rng`"
+
+    def moments():
+        got = made()
+        if abs(got.mean(0) - points.mean(0)).max() > 0.15:
+            return f"the mean should be {np.round(points.mean(0), 2).tolist()}, yours is {np.round(got.mean(0), 2).tolist()}"
+        have, want = np.cov(got.T), np.cov(points.T)
+        if abs(have - want).max() > 0.06 * want.max():
+            return _slip_of_lump(have, want)
+        return None
+
+    def one_lump():
+        got = made()
+        along = (got[:, 1] - got[:, 1].mean()) / got[:, 1].std()
+        near = float((abs(along) < 0.5).mean())  # 0.38 for a Gaussian
+        return None if abs(near - 0.383) < 0.05 else (
+            f"mean and covariance are right, but it is no Gaussian: {100 * near:.0f} of 100 points lie within half a "
+            "standard deviation of the mean, 38 would"
+        )
+
+    return grade("my_lump", [shape, fresh, moments, one_lump])
+
+
+def _slip_of_lump(have, want):
+    if abs(have - np.diag(np.diag(want))).max() < 0.06 * want.max():
+        return "the variances are right and the covariances are 0: your cloud does not slant as the points do"
+    if abs(have - want @ want).max() < 0.06 * (want @ want).max():
+        return "you multiply by the covariance matrix itself: it takes a square root of it"
+    if abs(have - np.eye(len(want))).max() < 0.1:
+        return "your points have variance 1 in every direction"
+    if abs(have - np.eye(len(want)) * np.trace(want) / len(want)).max() < 0.06 * want.max():
+        return "the variance is right in sum, and the same in all directions: shape it"
+    return f"the covariance should be {np.round(want, 2).tolist()}, yours is {np.round(have, 2).tolist()}"

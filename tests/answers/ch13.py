@@ -151,7 +151,89 @@ SILHOUETTE_WRONG = [
 ]
 
 
+# --- my_bits(belief, ratios) ----------------------------------------------------------------------
+
+
+def bits_by_rows(belief, ratios):
+    """One row and one state at a time."""
+    total = 0.0
+    for p, x in zip(belief, ratios, strict=True):
+        log_q = x - x.max()
+        log_q = log_q - np.log(np.exp(log_q).sum())
+        total += sum(a * (np.log(a) - b) for a, b in zip(p, log_q, strict=True) if a > 0) / np.log(2)
+    return total / len(belief)
+
+
+def _soft(x):
+    weight = np.exp(x - x.max(-1, keepdims=True))
+    return weight / weight.sum(-1, keepdims=True)
+
+
+def _kl(p, q):
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(np.where(p > 0, p * np.log2(p / q), 0).sum(-1).mean())
+
+
+def _cross(p, x):
+    return float(-(p * np.log2(_soft(x))).sum(-1).mean())
+
+
+def _overflowing(p, x):
+    with np.errstate(all="ignore"):
+        q = np.exp(x) / np.exp(x).sum(-1, keepdims=True)
+    return _kl(p, q)
+
+
+BITS_WRONG = [
+    (lambda p, x: _kl(p, _soft(x)) * np.log(2), "in nats"),
+    (lambda p, x: _kl(p, _soft(x)) * len(p), "you sum over rows"),
+    (lambda p, x: _kl(_soft(x), np.maximum(p, 1e-300)), "you weigh by the reading"),
+    (lambda p, x: _cross(p, x) if abs(_kl(p, _soft(x))) > 1e-9 else 0.0, "a cross-entropy"),
+    (lambda p, x: _cross(p, x), "readings that are exact"),
+    (lambda p, x: _kl(p, _soft(x * np.log(2))) if abs(_kl(p, _soft(x))) > 1e-9 else 0.0, "raise 2 to them"),
+    (_overflowing, "largest log ratio"),
+]
+
+# --- my_lump(points, rng) -------------------------------------------------------------------------
+
+
+def lump_by_library(points, rng):
+    return rng.multivariate_normal(points.mean(0), np.cov(points.T), size=len(points))
+
+
+def _noise(points, rng):
+    return rng.normal(size=points.shape)
+
+
+def _two(points, rng):
+    """The right moments in two lumps."""
+    root = np.linalg.cholesky(np.cov(points.T))
+    return points.mean(0) + np.sign(_noise(points, rng)) @ root.T
+
+
+LUMP_WRONG = [
+    (lambda points, rng: points[rng.permutation(len(points))], "in another order"),
+    (lambda points, rng: lump_by_library(points, rng) - points.mean(0), "the mean should be"),
+    (lambda points, rng: points.mean(0) + _noise(points, rng) * points.std(0), "does not slant"),
+    (lambda points, rng: points.mean(0) + _noise(points, rng) @ np.cov(points.T), "a square root"),
+    (lambda points, rng: points.mean(0) + _noise(points, rng), "variance 1 in every direction"),
+    (_two, "it is no Gaussian"),
+    (lambda points, rng: lump_by_library(points, rng)[:10], "as many points"),
+    (lambda points, rng: lump_by_library(points, np.random.default_rng(0)), "draw from `rng`"),
+]
+
+
 ANSWERS = {
+    "check_bits": {
+        "alternative": bits_by_rows,
+        "shape_stub": lambda belief, ratios: 0.0,
+        "wrong": BITS_WRONG,
+    },
+    "check_lump": {
+        "alternative": lump_by_library,
+        "shape_stub": lambda points, rng: np.zeros_like(points),
+        "wrong": LUMP_WRONG,
+    },
     "check_shares": {
         "alternative": shares_by_covariance,
         "shape_stub": lambda A: np.append(1.0, np.zeros(A.shape[1] - 1)),
