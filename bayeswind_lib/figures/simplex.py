@@ -166,18 +166,21 @@ def simplex_clouds(
     alt = " ".join(sentence(part) for part in parts if part)
     data = {f"{label}, {name}": rows[:, i] for label, rows in points.items() for i, name in enumerate(labels)}
     rows_of_panels = -(-len(points) // min(columns, len(points)))
-    return draw(paint, alt, data, height=0.25 + 2.15 * rows_of_panels)
+    return draw(paint, alt, data, height=0.2 + 2.0 * rows_of_panels)
 
 
 def _paint_cloud(axes, rows: np.ndarray, truth: np.ndarray, labels: Sequence[str]) -> None:
     edge = np.vstack([CORNERS, CORNERS[:1]])
     axes.plot(*edge.T, color=GREY, linewidth=1.0, zorder=1)
     axes.scatter(*on_simplex(rows).T, c=mixed_colours(truth), s=5, linewidths=0, alpha=0.8, zorder=2)
-    places = zip(labels, CORNERS, [(0, -11), (0, -11), (0, 4)], strict=True)
+    places = zip(labels, CORNERS, [(-4, -12), (4, -12), (0, 4)], strict=True)
+    ground = {"facecolor": "#FFFFFF", "edgecolor": "none", "alpha": 0.7, "pad": 0.6}  # points may lie there
     for name, corner, offset in places:
-        axes.annotate(name, corner, xytext=offset, textcoords="offset points", ha="center", fontsize=9)
+        axes.annotate(
+            name, corner, xytext=offset, textcoords="offset points", ha="center", fontsize=9.5, bbox=ground, zorder=5,
+        )
     axes.set_aspect("equal")
-    axes.set(xlim=(-0.2, 1.2), ylim=(-0.2, 1.06))
+    axes.set(xlim=(-0.14, 1.14), ylim=(-0.23, 1.04))
     axes.axis("off")
 
 
