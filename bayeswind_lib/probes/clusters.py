@@ -66,12 +66,15 @@ def clusters(points: np.ndarray, labels: np.ndarray, most: int = 10, dims: int |
     return Clusters(counts, np.array(bic), np.array(shapes), float(labelled))
 
 
-def silhouettes(points: np.ndarray, counts, seed: int = 0) -> np.ndarray:
-    """Mean silhouette of k-means for each number of clusters, at least 2: (len(counts),)."""
+def silhouettes(points: np.ndarray, counts, seed: int = 0, starts: int = 6) -> np.ndarray:
+    """Mean silhouette of k-means for each number of clusters, at least 2: (len(counts),).
+
+    The best of `starts` runs of k-means counts: fewer are quicker, and miss clusters where there are many.
+    """
     from sklearn.cluster import KMeans
     from sklearn.metrics import silhouette_score
 
-    found = [KMeans(k, n_init=6, random_state=seed).fit_predict(points) for k in counts]
+    found = [KMeans(k, n_init=starts, random_state=seed).fit_predict(points) for k in counts]
     return np.array([silhouette_score(points, labels) for labels in found])
 
 

@@ -48,7 +48,6 @@ def measure(n_episodes: int, draws: int) -> dict:
         # nulls of ledger rows, by name
         "gaussian": {name: row["clusters"]["gaussian_as_many_as_states"] for name, row in opened.items()},
         "shuffled": {name: row["clusters"]["belief"]["by_nothing"] for name, row in tasks.items()}
-        | {f"{name} belief": row["belief_shuffled"] for name, row in tasks.items()}
         | {f"{name} entropy": row["entropy_shuffled"] for name, row in tasks.items()},
     }
 
@@ -111,7 +110,6 @@ def task_row(tunnel: tunnels.HMM, episodes: Episodes, draws: int) -> dict:
         "n_episodes": len(belief), "entropy": own,
         "shares": {name: values.spread(filtering.flat(x)).shares[: tunnel.n_states].tolist() for name, x in clouds.items()},
         "pc1_percent": float(100 * values.spread(filtering.flat(belief)).shares[0]), "first_share": null_of(first),
-        "belief_shuffled": null_of(filtering.shuffled(rungs["emission only"], belief, draws, rng, 1e-6)),
         "entropy_shuffled": null_of(filtering.shuffled(belief, goal["entropy"], draws, rng, 1e-6)), "above_0.9": float((belief.max(-1) > 0.9).mean()),
         "rungs": {name: read(x, goal, ("belief", "log belief", "memory", "log memory"), 1e-6) for name, x in rungs.items()},
         "clusters": {name: cluster_row(x, episodes, draws) for name, x in clouds.items()},
@@ -132,13 +130,13 @@ def cluster_row(x: np.ndarray, episodes: Episodes, draws: int) -> dict:
     states, symbols = (cloud(y.numpy()[..., None])[:, 0] for y in
                        (episodes.posterior.argmax(-1), episodes.latents["observations"]))
     S = episodes.posterior.shape[-1]
-    lumps = [clusters.silhouettes(clusters.matched_gaussian(points, rng), COUNTS) for _ in range(max(2, draws // 10))]
-    lumps_at_S = [clusters.silhouettes(clusters.matched_gaussian(points, rng), [S])[0] for _ in range(draws)]
+    lumps = [clusters.silhouettes(clusters.matched_gaussian(points, rng), COUNTS) for _ in range(max(2, draws // 20))]
+    lumps_at_S = [clusters.silhouettes(clusters.matched_gaussian(points, rng), [S], starts=2)[0] for _ in range(draws)]
     found = clusters.clusters(points, states, most=max(COUNTS), dims=None)
     return {
         "silhouette": clusters.silhouettes(points, COUNTS).tolist(),
         "gaussian": [null_of(column) for column in np.array(lumps).T], "gaussian_as_many_as_states": null_of(lumps_at_S),
-        "as_many_as_states": float(clusters.silhouettes(points, [S])[0]),
+        "as_many_as_states": float(clusters.silhouettes(points, [S], starts=2)[0]),
         "bic": found.bic.tolist(), "best": found.best,
         "by_state": float(silhouette_score(points, states)), "by_symbol": float(silhouette_score(points, symbols)),
         "by_nothing": null_of([silhouette_score(points, rng.permutation(states)) for _ in range(draws)]),
@@ -197,7 +195,7 @@ def cloud_row(x: np.ndarray, episodes: Episodes) -> dict[str, float]:
     S = episodes.posterior.shape[-1]
     return {
         "pc1": float(shares[0]), "pc_rest": float(shares[S - 1 :].sum()),
-        "silhouette": float(clusters.silhouettes(points, [S])[0]),
+        "silhouette": float(clusters.silhouettes(points, [S], starts=2)[0]),
         "by_state": float(silhouette_score(points, states)), "by_symbol": float(silhouette_score(points, symbols)),
     }
 
