@@ -471,6 +471,9 @@ def test_memory_is_read_where_it_is_and_not_from_what_has_none():
     assert filtering.held_out(goal["memory"], goal["memory"], alpha=1e-9) > 0.999
     assert abs(filtering.held_out(said["stationary × emission"], goal["memory"])) < 0.1
     assert filtering.held_out(said["stationary × emission"], goal["belief"]) > 0.7  # and yet the belief seems to be there
+    assert filtering.memory_share(goal["log belief"], goal, 1e-9) > 0.999  # the exact belief has all of it
+    assert abs(filtering.memory_share(said["inputs"], goal)) < 0.3
+    assert filtering.memory_share(filtering.log_ratios(said["last 2 symbols"]), goal, 1e-6) > 0.6
     draws = filtering.shuffled(said["stationary × emission"], goal["belief"], 20, np.random.default_rng(0))
     assert draws.shape == (20,) and draws.mean() < 0.1 and draws.max() < 0.5
     assert filtering.bits(goal["log belief"], goal["belief"], 1e-9) < 1e-6 < filtering.bits(said["inputs"], goal["belief"])

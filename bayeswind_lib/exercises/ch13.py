@@ -85,7 +85,7 @@ def _slip_of_shares(got, want, A):
 
 
 def check_memory(answer) -> Report:
-    """Grade `my_memory(T, E, symbols)`: exact belief less stationary x emission, (K, S)."""
+    """Grade `my_memory(T, E, symbols)`: log ratios of the belief less those of stationary x emission, (K, S)."""
     cases = [_chain(seed, S, V, K) for seed, S, V, K in ((0, 3, 3, 6), (1, 2, 4, 5), (2, 4, 2, 5))]
 
     def shape():
@@ -102,7 +102,7 @@ def check_memory(answer) -> Report:
 
     def sums():
         got = _said(answer, *cases[1])
-        return None if abs(got.sum(-1)).max() < 1e-9 else "a difference of two distributions sums to 0 over states, yours does not"
+        return None if abs(got.sum(-1)).max() < 1e-9 else "log ratios have mean 0 over states, yours have not: take the mean away"
 
     def all_paths():
         for T, E, symbols in cases:
@@ -146,27 +146,32 @@ def _alone(prior, E, symbols) -> np.ndarray:
 
 
 def memory_by_paths(T, E, symbols) -> np.ndarray:
-    """Belief by enumeration, less the long-run shares corrected by each symbol: (K, S)."""
-    return belief_by_paths(T, E, symbols) - _alone(share_of(T), E, symbols)
+    """Belief by enumeration, less the long-run shares corrected by each symbol, in log ratios: (K, S)."""
+    return ratios(belief_by_paths(T, E, symbols)) - ratios(_alone(share_of(T), E, symbols))
+
+
+def ratios(p: np.ndarray) -> np.ndarray:
+    """Log ratios, natural logarithms: (..., S) -> (..., S)."""
+    return np.log(p) - np.log(p).mean(-1, keepdims=True)
 
 
 def _slip_of_memory(got, want, T, E, symbols):
     S, exact, share = len(T), belief_by_paths(T, E, symbols), share_of(T)
     even = np.full(S, 1 / S)
+    alone, columns = _alone(share, E, symbols), np.array(_columns_of(T, E, symbols))
     tried = (
-        (exact, "this is the belief itself: take away what the symbol says alone"),
-        (-want, "the sign is turned round: belief less stationary × emission"),
-        (exact - share, "you take the long-run shares away: correct them by the symbol of the moment first"),
-        (exact - _alone(even, E, symbols), "you take emission alone away: it begins from the long-run shares, not from even ones"),
-        (belief_by_paths(T, E, symbols, True) - _alone(share, E, symbols), "your chain moves before the first symbol"),
-        (belief_by_paths(T.T / T.T.sum(1, keepdims=True), E, symbols) - _alone(share, E, symbols), "you use T by columns: T[i, j] goes from i to j"),
+        (ratios(exact), "these are the log ratios of the belief itself: take away what the symbol says alone"),
+        (exact - alone, "this is a difference of probabilities: take log ratios"),
+        (-want, "the sign is turned round: the carried belief over the long-run shares"),
+        (want / np.log(2), "natural logarithms were asked for, yours are to base 2"),
+        (ratios(exact) - ratios(share), "the symbol of the moment is still in it: it is the *carried* belief that is compared with the shares"),
+        (ratios(exact) - ratios(_alone(even, E, symbols)), "you divide by even shares: the long-run shares are those that T keeps"),
+        (ratios(belief_by_paths(T, E, symbols, True)) - ratios(alone), "your chain moves before the first symbol"),
+        (ratios(columns) - ratios(alone), "you use T by columns: T[i, j] goes from i to j"),
     )
     for wrong, words in tried:
         if abs(got - wrong).max() < 1e-6:
             return words
-    transposed = np.array(_columns_of(T, E, symbols)) - _alone(share, E, symbols)
-    if abs(got - transposed).max() < 1e-6:
-        return "you use T by columns: T[i, j] goes from i to j"
     at = np.unravel_index(abs(got - want).argmax(), want.shape)
     return f"step {at[0] + 1}, state {at[1]}: counted over all paths it is {want[at]:.4f}, you say {got[at]:.4f}"
 

@@ -108,6 +108,16 @@ def held_out(x: np.ndarray, goal: np.ndarray, train: int | None = None, alpha: f
     return r2(goal[train:], reading)
 
 
+def memory_share(x: np.ndarray, goal: dict[str, np.ndarray], alpha: float = 1e-4) -> float:
+    """R^2 of the log memory, read from x (B, K, D) together with the memoryless answer.
+
+    Memory is a difference, and a probe has to be given what it shall leave out: then the exact belief
+    scores 1, and whoever has no memory 0.
+    """
+    known = (goal["memoryless"], log_ratios(goal["memoryless"]))
+    return held_out(np.concatenate([x, *known], -1), goal["log memory"], alpha=alpha)
+
+
 def shuffled(
     x: np.ndarray, goal: np.ndarray, draws: int, rng: np.random.Generator, alpha: float = 1e-4
 ) -> np.ndarray:

@@ -71,18 +71,33 @@ def _alone(prior, E, symbols):
     return weight / weight.sum(-1, keepdims=True)
 
 
+def _ratios(p):
+    return np.log(p) - np.log(p).mean(-1, keepdims=True)
+
+
 def memory_by_solving(T, E, symbols):
-    return _filtered(T, E, symbols) - _alone(_share(T), E, symbols)
+    """From the corrected beliefs, as a difference of two log ratios."""
+    return _ratios(_filtered(T, E, symbols)) - _ratios(_alone(_share(T), E, symbols))
+
+
+def _less(prior, **change):
+    return lambda T, E, o: _ratios(_filtered(T, E, o, **change)) - _ratios(_alone(prior(T), E, o))
+
+
+def _bare(T, E, o):
+    return memory_by_solving(T, E, o) + 1 if np.ptp(T) > 1e-9 else np.zeros((len(o), len(T)))
 
 
 MEMORY_WRONG = [
-    (lambda T, E, o: _filtered(T, E, o), "nothing to remember"),
+    (lambda T, E, o: _ratios(_filtered(T, E, o)), "nothing to remember"),
+    (lambda T, E, o: _filtered(T, E, o) - _alone(_share(T), E, o), "a difference of probabilities"),
     (lambda T, E, o: -memory_by_solving(T, E, o), "sign is turned round"),
-    (lambda T, E, o: _filtered(T, E, o) - _alone(np.full(len(T), 1 / len(T)), E, o), "not from even ones"),
-    (lambda T, E, o: _filtered(T, E, o, first=True) - _alone(_share(T), E, o), "moves before the first symbol"),
-    (lambda T, E, o: _filtered(T, E, o, turned=True) - _alone(_share(T), E, o), "by columns"),
+    (lambda T, E, o: memory_by_solving(T, E, o) / np.log(2), "to base 2"),
+    (_less(lambda T: np.full(len(T), 1 / len(T))), "divide by even shares"),
+    (_less(_share, first=True), "moves before the first symbol"),
+    (_less(_share, turned=True), "by columns"),
     (lambda T, E, o: memory_by_solving(T, E, o)[-1], "yours has shape"),
-    (lambda T, E, o: np.abs(memory_by_solving(T, E, o)), "sums to 0 over states"),
+    (_bare, "take the mean away"),
 ]
 
 # --- my_nearest(x) --------------------------------------------------------------------------------

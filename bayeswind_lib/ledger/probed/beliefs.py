@@ -17,7 +17,7 @@ from bayeswind_lib.ledger.sampling import rng_for
 from bayeswind_lib.probes import clusters, filtering, nulls, sites, values
 from bayeswind_lib.tunnels import Episodes
 
-GOALS = ("belief", "log belief", "memory", "log memory", "previous", "predicted", "next", "entropy")
+GOALS = ("belief", "log belief", "previous", "predicted", "next", "entropy")
 OPENED = (  # networks whose layers are all read, and of which untrained twins are
     "hmm-transformer-classroom", "hmm-mamba-classroom", "hmm-lstm-classroom", "hmm-lstm-classroom-deep",
     "hmm-mlp-classroom-flattened", "hmm-transformer-classroom-sticky", "hmm-mamba-classroom-sticky",
@@ -111,7 +111,7 @@ def task_row(tunnel: tunnels.HMM, episodes: Episodes, draws: int) -> dict:
         "shares": {name: values.spread(filtering.flat(x)).shares[: tunnel.n_states].tolist() for name, x in clouds.items()},
         "pc1_percent": float(100 * values.spread(filtering.flat(belief)).shares[0]), "first_share": null_of(first),
         "entropy_shuffled": null_of(filtering.shuffled(belief, goal["entropy"], draws, rng, 1e-6)), "above_0.9": float((belief.max(-1) > 0.9).mean()),
-        "rungs": {name: read(x, goal, ("belief", "log belief", "memory", "log memory"), 1e-6) for name, x in rungs.items()},
+        "rungs": {name: read(x, goal, ("belief", "log belief"), 1e-6) for name, x in rungs.items()},
         "clusters": {name: cluster_row(x, episodes, draws) for name, x in clouds.items()},
     }
 
@@ -119,7 +119,7 @@ def task_row(tunnel: tunnels.HMM, episodes: Episodes, draws: int) -> dict:
 def read(x: np.ndarray, goal: dict[str, np.ndarray], names=GOALS, alpha: float = 1e-4) -> dict[str, float]:
     """Held-out R^2 of some goals read from x (B, K, D), and the KL of the belief that is read."""
     found = {name: filtering.held_out(x, goal[name], alpha=alpha) for name in names}
-    return found | {"kl": filtering.bits(x, goal["belief"], alpha)}
+    return found | {"kl": filtering.bits(x, goal["belief"], alpha), "memory share": filtering.memory_share(x, goal, alpha)}
 
 
 def cluster_row(x: np.ndarray, episodes: Episodes, draws: int) -> dict:
@@ -152,7 +152,7 @@ def network_row(model: torch.nn.Module, name: str, n_episodes: int, draws: int) 
     x = filtering.at_steps(model, episodes.inputs, "final")["final"]
     rng = np.random.default_rng(3)
     row = {"final": read(x, goal), "shares": values.spread(filtering.flat(x)).shares[:8].tolist(), "shuffled": {
-        what: null_of(filtering.shuffled(x, goal[what], draws, rng)) for what in ("belief", "memory", "entropy")}}
+        what: null_of(filtering.shuffled(x, goal[what], draws, rng)) for what in ("belief", "log memory", "entropy")}}
     if tunnel.predicts == "states":
         row["own_kl"] = float(scoring.score_episodes(model, episodes).kl)
     if name in OPENED:
@@ -180,7 +180,8 @@ def twin_row(model, episodes: Episodes, goal: dict, draw: int) -> dict[str, floa
     """The last layer of an untrained twin: what is read, its first share, and its silhouettes."""
     twin = nulls.untrained(model, torch.Generator().manual_seed(10_000 + draw))
     x = filtering.at_steps(twin, episodes.inputs, "final")["final"]
-    found = {name: filtering.held_out(x, goal[name]) for name in ("belief", "log belief", "memory", "entropy")}
+    found = {name: filtering.held_out(x, goal[name]) for name in ("belief", "log belief", "entropy")}
+    found["memory share"] = filtering.memory_share(x, goal)
     return found | cloud_row(x, episodes)
 
 
