@@ -108,6 +108,8 @@ KINDS = {
                "largest gap 2 in the first coordinate, before 3", "largest gap 4 in the first coordinate, before 5"),
     "simplex": (lambda d: figures.simplex_trails({"exact posterior": trail(), "net": trail(d)}), 1, 3,
                 "total variation, largest gap 0.4 at step 2", "total variation, largest gap 0.4 at step 4"),
+    "simplex_clouds": (lambda d: figures.simplex_clouds({"exact posterior": trail(), "net": trail(d)}), 1, 3,
+               "mean 0.1, largest gap 0.4 at point 2", "mean 0.1, largest gap 0.4 at point 4"),
 }  # fmt: skip
 
 
@@ -413,3 +415,24 @@ def test_a_heat_map_may_leave_out_names_and_still_tells_them():
     assert [label.get_text() for label in pane.get_xticklabels()] == ["u", "z"]
     assert [label.get_text() for label in pane.get_yticklabels()] == ["a", "f"]
     assert "at d, y" in plot.alt and plot.figure.get_size_inches()[1] == 2.5
+
+
+def test_a_cloud_says_what_does_not_fit_and_what_falls_outside():
+    beyond = trail() + np.array([0.5, 0.0, -0.5]) * 1.5 * np.eye(4)[:, :1]
+    told = figures.simplex_clouds({"exact posterior": trail(), "net": beyond}).alt
+    assert "share inside the triangle 0.75" in told and "share inside" not in told.split("Net:")[0]
+    with pytest.raises(ValueError, match="but the clouds are net"):
+        figures.simplex_clouds({"net": trail()})
+    with pytest.raises(ValueError, match="must sum to 1"):
+        figures.simplex_clouds({"exact posterior": trail(), "net": trail() * 2})
+    with pytest.raises(ValueError, match="expected"):
+        figures.simplex_clouds({"exact posterior": trail(), "net": trail()[:2]})
+    with pytest.raises(ValueError, match="no distributions"):
+        figures.simplex_clouds({"exact posterior": beyond})
+
+
+def test_a_certain_belief_has_the_colour_of_its_corner():
+    from bayeswind_lib.figures.simplex import mixed_colours
+
+    blue = mixed_colours(np.eye(3))[0]
+    assert [f"{round(255 * c):02X}" for c in blue] == ["00", "72", "B2"] and figures.COLOURS[0] == "#0072B2"

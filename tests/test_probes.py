@@ -10,7 +10,17 @@ import numpy as np
 import pytest
 import torch
 from bayeswind_lib import probes
-from bayeswind_lib.probes import axes, beliefs, clusters, keys, nulls, progress, routing, values
+from bayeswind_lib.probes import (
+    axes,
+    beliefs,
+    clusters,
+    filtering,
+    keys,
+    nulls,
+    progress,
+    routing,
+    values,
+)
 from bayeswind_lib.probes.sites import merge_heads
 
 
@@ -682,6 +692,64 @@ def test_blobs_are_counted_and_a_filled_simplex_has_no_count():
     filled = simplex_points(1000, 1)[:, 0]
     found = clusters.clusters(filled[:, :2], filled.argmax(-1), most=8)
     assert found.labelled < 0.5 and found.labelled < blobs.labelled
+
+
+def test_silhouettes_know_blobs_from_a_lump_of_their_covariance():
+    draw = np.random.default_rng(3)
+    points = 9 * np.eye(4)[:3][np.repeat(np.arange(3), 60)] + draw.normal(size=(180, 4))
+    found = clusters.silhouettes(points, [2, 3, 4])
+    lump = clusters.matched_gaussian(points, draw)
+    assert found.argmax() == 1 and found[1] > 0.7 > 0.5 > clusters.silhouettes(lump, [3])[0]
+    assert np.allclose(np.cov(clusters.matched_gaussian(np.tile(points, (60, 1)), draw).T), np.cov(points.T), atol=0.6)
+    axes = clusters.leading(np.concatenate([points, points], 1), 8)  # every channel twice: 4 axes, not 8
+    assert axes.shape == (180, 4) and np.allclose(clusters.silhouettes(axes, [3]), found[1])
+
+
+def test_sharp_chains_keep_to_the_grid_and_name_their_states():
+    from bayeswind_lib.ledger.probed.beliefs import sharp_episodes
+
+    tunnel = bw.tunnels.HMM(n_states=3, n_symbols=3, length=30)
+    data = sharp_episodes(tunnel, 200, rng(5))
+    E, states, symbols = (data.latents[name] for name in ("emission", "states", "observations"))
+    assert torch.allclose(E.sort(-1).values, torch.tensor([0.05, 0.05, 0.9], dtype=torch.float64).expand_as(E))
+    assert (E.argmax(-1).sort(-1).values == torch.arange(3)).all()
+    named = E.argmax(-1).gather(1, states) == symbols
+    assert 0.88 < float(named.double().mean()) < 0.92
+    moves = data.latents["transition"][torch.arange(200)[:, None], states[:, :-1]].gather(-1, states[:, 1:, None])
+    assert float(moves.mean()) > 0.36  # the chain follows its matrix: a chain that does not has a third
+    assert np.allclose(tunnel.posterior(data.inputs), data.posterior)
+
+
+# ---- parts of a filter
+
+
+def test_the_parts_of_a_filter_fit_together():
+    tunnel = bw.tunnels.HMM(n_states=3, n_symbols=4, length=6)
+    data = tunnel.sample(20, rng(3))
+    found = filtering.goals(tunnel, data)
+    assert np.allclose(found["belief"], data.posterior) and found["entropy"].shape == (20, 6, 1)
+    assert np.allclose(found["belief"] - found["memory"], filtering.rungs(tunnel, data.inputs)["stationary × emission"])
+    T, share = data.latents["transition"].numpy(), found["memoryless"]
+    steps = found["next"][:, :-1] - found["predicted"][:, 1:]  # alpha_t T is the prediction of the next step
+    assert np.allclose(steps, 0) and np.allclose(found["log belief"].sum(-1), 0)
+    pi = found["belief"] @ T - found["next"]
+    assert np.allclose(pi @ T, pi) and np.allclose(pi.sum(-1), 1) and share.shape == pi.shape
+    assert np.allclose(found["previous"][:, 1:] + pi[:, 1:], found["belief"][:, :-1])
+
+
+def test_memory_is_read_where_it_is_and_not_from_what_has_none():
+    tunnel = bw.tunnels.HMM(n_states=3, n_symbols=3, length=8)
+    data = tunnel.sample(90, rng(4))
+    goal, said = filtering.goals(tunnel, data), filtering.rungs(tunnel, data.inputs)
+    assert filtering.held_out(goal["memory"], goal["memory"], alpha=1e-9) > 0.999
+    assert abs(filtering.held_out(said["stationary × emission"], goal["memory"])) < 0.1
+    assert filtering.held_out(said["stationary × emission"], goal["belief"]) > 0.7  # and yet the belief seems to be there
+    assert filtering.memory_share(goal["log belief"], goal, 1e-9) > 0.999  # the exact belief has all of it
+    assert abs(filtering.memory_share(said["inputs"], goal)) < 0.3
+    assert filtering.memory_share(filtering.log_ratios(said["last 2 symbols"]), goal, 1e-6) > 0.6
+    draws = filtering.shuffled(said["stationary × emission"], goal["belief"], 20, np.random.default_rng(0))
+    assert draws.shape == (20,) and draws.mean() < 0.1 and draws.max() < 0.5
+    assert filtering.bits(goal["log belief"], goal["belief"], 1e-9) < 1e-6 < filtering.bits(said["inputs"], goal["belief"])
 
 
 # ---- nulls

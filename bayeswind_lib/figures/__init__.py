@@ -19,7 +19,7 @@ from bayeswind_lib.figures.maps import attention_map, heatmaps
 from bayeswind_lib.figures.planes import planes
 from bayeswind_lib.figures.plot import Plot, draw
 from bayeswind_lib.figures.points import rungs, scatter_two_measures
-from bayeswind_lib.figures.simplex import on_simplex, simplex_trails
+from bayeswind_lib.figures.simplex import on_simplex, simplex_clouds, simplex_trails
 from bayeswind_lib.figures.style import COLOURS, ORACLE, STYLE, style
 from bayeswind_lib.figures.tables import Table, glue, table
 from bayeswind_lib.figures.words import number, quantity
@@ -47,6 +47,7 @@ __all__ = [
     "quantity",
     "rungs",
     "scatter_two_measures",
+    "simplex_clouds",
     "simplex_trails",
     "style",
     "table",

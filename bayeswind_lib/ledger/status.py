@@ -282,6 +282,7 @@ NULLS = {
     "published": "the same arithmetic on numbers drawn at random",
     "random_direction": "as long a push in a random direction",
     "noise": "noise as long as what the layer writes",
+    "shuffled": "answers of other sequences", "gaussian": "one Gaussian cloud of the same covariance",
 }
 
 

@@ -1,4 +1,4 @@
-"""Opening a trained network: activations, ablation, keys, routing, values, beliefs, clusters.
+"""Opening a trained network: activations, ablation, keys, routing, values, beliefs, clusters, filters.
 
 Every probe returns its number together with its null. Probes know networks and tunnels; a network
 is never changed by one.
@@ -10,6 +10,7 @@ from bayeswind_lib.probes import (
     beliefs,
     clusters,
     exchange,
+    filtering,
     keys,
     layers,
     nulls,
@@ -25,7 +26,7 @@ from bayeswind_lib.probes.sites import Site, shapes, sites, table
 
 __all__ = [
     "Bench", "Effect", "Measured", "Site", "ablate", "ablation", "activations", "axes", "beliefs",
-    "clusters", "concentration", "edit", "exchange", "keys", "layers", "nulls", "parts", "progress",
-    "report", "resume", "routing",
+    "clusters", "concentration", "edit", "exchange", "filtering", "keys", "layers", "nulls", "parts",
+    "progress", "report", "resume", "routing",
     "shapes", "sites", "swap", "table", "untrained", "values",
 ]
