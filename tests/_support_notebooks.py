@@ -20,6 +20,7 @@ NBVAL = (
     "-m", "pytest", "--nbval-lax", "--nbval-current-env", "-p", "no:cacheprovider",
     "-o", "addopts=", "-q", "--no-header", "--tb=short",
 )  # fmt: skip
+WORKER = Path(__file__).with_name("_papermill_worker.py")
 COMMAND = re.compile(r"\s*(?:[$!]\s*)?((?:\S*python\S* -m )?papermill\s+.*\.ipynb.*)$")
 MAGIC = re.compile(r"^(\s*)[%!].*$", re.M)
 
@@ -161,8 +162,9 @@ def papermill(
     here.mkdir(parents=True)
     output = folder / f"{path.stem}.executed.ipynb"
     words = [word for name, value in parameters.items() for word in ("-p", name, str(value))]
-    command = ["papermill", path, output, "--cwd", here, "--no-progress-bar", *words, *options]
-    done = run([sys.executable, "-m", *command], cwd=here, env=env, timeout=timeout)
+    fixed = ["--cwd", here, "--no-progress-bar", "--engine", "writes-once"]
+    command = [WORKER, path, output, *fixed, *words, *options]
+    done = run([sys.executable, *command], cwd=here, env=env, timeout=timeout)
     return Executed(done, read(output) if output.is_file() else None)
 
 

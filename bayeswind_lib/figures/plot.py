@@ -44,8 +44,10 @@ class Plot:
         """The picture, two pixels for each of the page's, with the text inside."""
         stream = io.BytesIO()
         with matplotlib().rc_context(STYLE):
-            self.figure.savefig(
-                stream, format="png", dpi=DPI, metadata={"Description": self.alt, "Software": None}
+            # Not savefig: it draws everything twice, the first time to find what to cut off.
+            self.figure.set_dpi(DPI)
+            self.figure.canvas.print_png(
+                stream, metadata={"Description": self.alt, "Software": None}
             )
         return stream.getvalue()
 

@@ -38,6 +38,13 @@ def rows(folder: str | Path | None = None) -> list[dict]:
 
 
 def _records(folder: str | Path | None) -> dict[str, dict | None]:
+    place = Path(folder or store.records_folder())
+    return _unchanged(place, tuple(store.stamp(name, place) for name in RECORDS))
+
+
+@lru_cache(maxsize=2)
+def _unchanged(folder: Path, stamps: tuple) -> dict[str, dict | None]:
+    """The records, read once for as long as none of the files is written to."""
     return {name: store.read(name, folder) for name in RECORDS}
 
 

@@ -36,6 +36,15 @@ def read(name: str, folder: str | Path | None = None) -> dict | None:
         raise ValueError(f"{path}: not a readable record ({problem}); run make records") from None
 
 
+def stamp(name: str, folder: str | Path | None = None) -> tuple[int, int, int] | None:
+    """What changes when the record's file is written again; None if there is no such file."""
+    try:
+        found = (Path(folder or records_folder()) / f"{name}.json").stat()
+    except FileNotFoundError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
 def lookup(record: dict | None, key: str):
     """The entry under a path such as "tasks/V20-L19/distinct/rungs/uniform/kl", or None."""
     for part in key.split("/"):

@@ -48,7 +48,7 @@ class NetworkExplorer(ipywidgets.VBox):
     """
 
     def __init__(self, model, seed: int, controls: list):
-        self.model = model or checkpoints.load(NETWORK)
+        self.model = model
         self.tunnel = Bijection(self.model.config.n_outputs)
         V = self.tunnel.n_values
         wide = ipywidgets.Layout(width="30em")
