@@ -85,3 +85,10 @@ def test_a_run_without_snapshots_is_told(tmp_path):
     (row,) = sweep([cell], tmp_path, None, 0, 1, lambda words: None, 16, "cpu")
     with pytest.raises(ValueError, match="kept no snapshots"):
         ship_snapshots(row, tmp_path, tmp_path)
+
+
+def test_the_plan_keeps_twenty_of_each_run():
+    cells = plans.plan("snapshots")
+    assert len(cells) == 12 and {cell.recipe.schedule for cell in cells} == {"linear", "constant"}
+    assert all(len(cell.recipe.snapshot_steps) >= 20 for cell in cells)
+    assert len({cell.name for cell in cells}) == 4
