@@ -21,7 +21,7 @@ from torch import nn
 
 from bayeswind_lib.probes.ablation import Bench, Effect
 from bayeswind_lib.probes.activations import activations, edit, resume
-from bayeswind_lib.probes.nulls import Measured, against, untrained
+from bayeswind_lib.probes.nulls import Measured, untrained
 from bayeswind_lib.tunnels import Episodes
 
 NULLS = ("isotropic", "untrained", "shuffled", "matched")
@@ -90,6 +90,7 @@ def welch_bound(n: int, n_channels: int) -> float:
 def orthogonality(
     model: nn.Module, tokens: torch.Tensor, layer: int = 0, head: int | None = None,
     centred: bool = False, draws: int = 200, rng: torch.Generator | None = None,
+    drawn: dict[str, torch.Tensor] | None = None,
 ) -> dict[str, Measured]:
     """The mean absolute cosine between the keys of some tokens, beside four nulls.
 
@@ -98,30 +99,49 @@ def orthogonality(
         head: one head's C channels; None: all heads side by side, D channels.
         draws: of each null.
         rng: for the nulls.
+        drawn: what `drawn_keys` gave for these tokens, when more than one head is looked at.
     Returns:
-        one `Measured` a null. "isotropic": vectors without a preferred direction. "untrained":
-        the same network before training. "shuffled": every row of W_K with its weights in another
-        order, so that keys are other mixtures of the same embeddings. "matched": Gaussian vectors
-        with the mean and covariance of the keys.
+        one `Measured` a null, named as in `drawn_keys`.
     """
-    rng = rng or torch.Generator().manual_seed(0)
     keys = pick(key_vectors(model, tokens, layer), head)  # (n, C) or (n, D)
-    value = mean_cosine(keys, centred)
+    drawn = drawn or drawn_keys(model, tokens, layer, draws, rng)
+    return {
+        name: Measured(float(mean_cosine(keys, centred)), mean_cosine(pick(x, head), centred).numpy(), name)
+        for name, x in drawn.items()
+    }
+
+
+def drawn_keys(
+    model: nn.Module, tokens: torch.Tensor, layer: int = 0, draws: int = 200,
+    rng: torch.Generator | None = None,
+) -> dict[str, torch.Tensor]:
+    """Keys of tokens as four nulls draw them, float32 (R, H, n, C) each.
+
+    "isotropic": vectors without a preferred direction. "untrained": the same network before
+    training. "shuffled": every row of W_K with its weights in another order, so that keys are other
+    mixtures of the same embeddings. "matched": Gaussian vectors with the mean and covariance of the
+    keys, all heads side by side.
+
+    Raises:
+        ValueError: for no draws at all.
+    """
+    if draws < 1:
+        raise ValueError(f"draws is {draws}: a null needs at least one")
+    rng = rng or torch.Generator().manual_seed(0)
+    keys = key_vectors(model, tokens, layer)  # (H, n, C)
+    wide = pick(keys, None)
     makers = {
         "isotropic": lambda: torch.randn(keys.shape, generator=rng),
-        "untrained": lambda: pick(key_vectors(untrained(model, rng), tokens, layer), head),
-        "shuffled": lambda: pick(shuffled_keys(model, tokens, layer, rng), head),
-        "matched": lambda: matched_gaussian(keys, rng),
+        "untrained": lambda: key_vectors(untrained(model, rng), tokens, layer),
+        "shuffled": lambda: shuffled_keys(model, tokens, layer, rng),
+        "matched": lambda: matched_gaussian(wide, rng).unflatten(-1, (len(keys), -1)).transpose(0, 1),
     }
-    return {
-        name: against(value, lambda make=make: mean_cosine(make(), centred), draws, name)
-        for name, make in makers.items()
-    }
+    return {name: torch.stack([make() for _ in range(draws)]) for name, make in makers.items()}
 
 
 def pick(keys: torch.Tensor, head: int | None) -> torch.Tensor:
-    """One head's keys, or all side by side: (H, n, C) -> (n, C) or (n, H C)."""
-    return keys[head] if head is not None else keys.transpose(0, 1).flatten(1)
+    """One head's keys, or all side by side: (..., H, n, C) -> (..., n, C) or (..., n, H C)."""
+    return keys[..., head, :, :] if head is not None else keys.transpose(-3, -2).flatten(-2)
 
 
 @torch.no_grad()

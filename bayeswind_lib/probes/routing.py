@@ -185,15 +185,17 @@ def lookup_nulls(
 
     Returns:
         "untrained": before training. "shuffled": another earlier pair, drawn for each question,
-        takes the place of the match.
+        takes the place of the match; the second question, which has no other, keeps its own.
     """
     rng = rng or torch.Generator().manual_seed(0)
     own = patterns(model, inputs)
     value = float(lookup(own, keys).mass.max())
+    match, others = matches(keys)[0], torch.arange(keys.shape[1]) - 1
 
     def another() -> torch.Tensor:
-        place = torch.rand(keys.shape, generator=rng) * torch.arange(keys.shape[1])
-        return lookup(own, keys, place.long()).mass.max()
+        place = (torch.rand(keys.shape, generator=rng) * others.clamp(min=1)).long()
+        place = place + ((place >= match) & (others > 0))  # any earlier pair but the match
+        return lookup(own, keys, place).mass.max()
 
     def fresh() -> torch.Tensor:
         return lookup(patterns(untrained(model, rng), inputs), keys).mass.max()
