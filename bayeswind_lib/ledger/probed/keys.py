@@ -157,8 +157,8 @@ def brief(measured: Measured) -> dict:
 
 
 def for_ledger(draws) -> dict:
-    """Median, lowest and highest of some draws, and how many."""
-    values = [float(draw) for draw in draws]
+    """Median, lowest and highest of some draws, and how many; None (a ratio to nothing) is no draw."""
+    values = [float(draw) for draw in draws if draw is not None]
     return {"null": statistics.median(values), "low": min(values), "high": max(values), "draws": len(values)}
 
 
