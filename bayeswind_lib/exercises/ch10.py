@@ -64,6 +64,68 @@ def _slip_of_floor(got, want, V, k, m):
     return said
 
 
+# --- values that nobody calls ------------------------------------------------------------------
+
+
+def check_blind(answer) -> Report:
+    """Grade `my_blind(n_values, n_shown, n_blind)`: the least mean KL of who sees some values as blanks."""
+
+    def ends():
+        for V, k in ((6, 3), (5, 4)):
+            if not abs(got := float(answer(V, k, 0))) < 1e-9:
+                return f"{V} values, {k} shown, none blank: such a predictor can be exact, you say {got:.4g} bits"
+            if not abs(got := float(answer(V, k, 1))) < 1e-9:
+                return (f"{V} values, {k} shown, one blank value: where a blank stands it was shown, so such a "
+                        f"predictor can be exact, you say {got:.4g} bits")
+            got, want = float(answer(V, k, V)), math.log2(V / (V - k))
+            if not abs(got - want) < 1e-9:
+                return f"{V} values, {k} shown, all blank: that leaves the uniform guess, {want:.4f} bits, you say {got:.4f}"
+        return None
+
+    def counted():
+        for V, k, m in ((4, 2, 2), (5, 3, 2), (5, 2, 3), (6, 4, 3)):
+            got, want = float(answer(V, k, m)), _blind(V, k, m)
+            if not abs(got - want) < 1e-9:
+                return _slip_of_blind(got, want, V, k, m)
+        return None
+
+    return grade("my_blind", [counted, ends])
+
+
+def _blind(V: int, k: int, m: int) -> float:
+    """The divergence of the best predictor to whom values 0..m-1 are blanks: all episodes, one by one."""
+    episodes = list(permutations(range(V), k + 1))
+    seen: dict[tuple, list[int]] = {}
+    for *shown, next_one in episodes:
+        seen.setdefault(tuple(None if v < m else v for v in shown), []).append(next_one)
+    loss = sum(-math.log2(nexts.count(v) / len(nexts)) for nexts in seen.values() for v in nexts)
+    return loss / len(episodes) - math.log2(V - k)
+
+
+def _slip_of_blind(got, want, V, k, m):
+    said = f"{V} values, {k} shown, {m} blank to it: you say {got:.4f} bits, all cases counted give {want:.4f}"
+    ways = {j: math.comb(m, j) * math.comb(V - m, k - j) / math.comb(V, k) for j in range(min(m, k) + 1)}
+    drawn = {j: math.comb(k, j) * (m / V) ** j * (1 - m / V) ** (k - j) for j in range(min(m, k) + 1)}
+
+    def price(chances, j_costs):
+        return sum(chance * j_costs(j) for j, chance in chances.items())
+
+    def right(j):
+        return (m - j) / (V - k) * math.log2(m / (m - j)) if j < m else 0.0
+
+    slips = (
+        (want * math.log(2), "that is right in nats: count in powers of 2"),
+        (want + math.log2(V - k), "yours is its loss; take off what the exact posterior loses"),
+        (math.log2((V - k + m) / (V - k)), f"yours is the price of {m} places fixed beforehand. Here it is {m} values, "
+                                           "which may not have come at all"),
+        (price(ways, lambda j: math.log2((V - k + j) / (V - k))), "a blank is not just any value: it is one of the blank ones"),
+        (price(drawn, right), "the values shown are all different, so the number of blanks is not binomial"),
+        (price(ways, lambda j: math.log2(m / (m - j)) if j < m else 0.0), "the answer is one of the blank values in some cases "
+                                                                          "only, and else it costs nothing"),
+    )
+    return next((f"{said}: {words}" for value, words in slips if abs(got - value) < 1e-9), said)
+
+
 # --- heads that call names ---------------------------------------------------------------------
 
 
@@ -269,7 +331,7 @@ def _slip_of_list(got, scores, own, inputs):
     return f"the weights are off by up to {float((got - want).abs().max()):.3g}: a softmax over the scores of the tokens"
 
 
-# --- what comes back to life -------------------------------------------------------------------
+# --- what leaks? -------------------------------------------------------------------------------
 
 
 def check_leak(answer) -> Report:

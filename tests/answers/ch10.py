@@ -25,6 +25,38 @@ FLOOR_WRONG = [
     (lambda V, k, m: m / V, "a share, not a divergence"),
 ]
 
+# --- my_blind(n_values, n_shown, n_blind) -------------------------------------------------------
+
+
+def _blanks(V, k, m):
+    """Chance of each number of blanks."""
+    return {j: math.comb(m, j) * math.comb(V - m, k - j) / math.comb(V, k) for j in range(min(k, m) + 1)}
+
+
+def blind_by_entropy(n_values, n_shown, n_blind):
+    """The entropy of the best guess less that of the truth, for each number of blanks."""
+    V, k, m = n_values, n_shown, n_blind
+    price = 0.0
+    for j, chance in _blanks(V, k, m).items():
+        if chance:
+            best = [1 / (V - k)] * (V - m - k + j) + [(m - j) / (V - k) / max(m, 1)] * m
+            price += chance * (sum(-p * math.log2(p) for p in best if p) - math.log2(V - k))
+    return price
+
+
+BLIND_WRONG = [
+    (lambda V, k, m: blind_by_entropy(V, k, m) * math.log(2), "right in nats"),
+    (lambda V, k, m: blind_by_entropy(V, k, m) + math.log2(V - k), "yours is its loss"),
+    (lambda V, k, m: math.log2((V - k + m) / (V - k)), "places fixed beforehand"),
+    (lambda V, k, m: sum(p * math.log2((V - k + j) / (V - k)) for j, p in _blanks(V, k, m).items()), "it is one of the blank ones"),
+    (lambda V, k, m: sum(math.comb(k, j) * (m / V) ** j * (1 - m / V) ** (k - j) * (m - j) / (V - k) * math.log2(m / (m - j))
+                         for j in range(min(k, m - 1) + 1)), "is not binomial"),
+    (lambda V, k, m: sum(p * math.log2(m / (m - j)) for j, p in _blanks(V, k, m).items() if j < m), "in some cases"),
+    (lambda V, k, m: blind_by_entropy(V, k, m) if m > 1 else 0.1 * m, "one blank value: where a blank stands"),
+    (lambda V, k, m: blind_by_entropy(V, k, m) if m else 0.1, "none blank"),
+    (lambda V, k, m: blind_by_entropy(V, k, m) if m < V else 0.0, "that leaves the uniform guess"),
+]
+
 # --- my_roll(n_values, n_shown, score, gain) ----------------------------------------------------
 
 
@@ -174,6 +206,11 @@ ANSWERS = {
         "alternative": floor_by_sum,
         "shape_stub": lambda n_values, n_shown, n_missed: 0.0,
         "wrong": FLOOR_WRONG,
+    },
+    "check_blind": {
+        "alternative": blind_by_entropy,
+        "shape_stub": lambda n_values, n_shown, n_blind: 0.0,
+        "wrong": BLIND_WRONG,
     },
     "check_roll": {
         "alternative": roll_by_softmax,

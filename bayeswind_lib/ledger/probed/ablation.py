@@ -218,17 +218,17 @@ def least_ratio(entry: dict, way: str) -> float:
     return min(row[way]["entropy_mae"] for row in entry["layers"]) / entry["before"]["entropy_mae"]
 
 
-def tenfold_length(entry: dict, layer: int, factor: float = 10.0) -> float:
-    """Length of noise, in lengths of the layer's update, that multiplies the KL by a factor; inf if none did.
+def tenfold_length(entry: dict, layer: int, factor: float = 10.0, measure: str = "kl") -> float:
+    """Length of noise, in lengths of the layer's update, that multiplies a measure by a factor; inf if none did.
 
     Between two lengths by a power law; the first of `LENGTHS` if that is too long already.
     """
-    goal, kl = np.log(factor * entry["before"]["kl"]), np.log(entry["layers"][layer]["by_length"]["kl"])
-    over = np.flatnonzero(kl >= goal)
+    goal, found = np.log(factor * entry["before"][measure]), np.log(entry["layers"][layer]["by_length"][measure])
+    over = np.flatnonzero(found >= goal)
     if not len(over):
         return float("inf")
     some = slice(max(over[0] - 1, 0), over[0] + 1)
-    return float(np.exp(np.interp(goal, kl[some], np.log(LENGTHS[some]))))
+    return float(np.exp(np.interp(goal, found[some], np.log(LENGTHS[some]))))
 
 
 def accuracy_drop(entry: dict, way: str) -> float:

@@ -108,8 +108,8 @@ def lists_of(model: nn.Module, episodes, others, draws: int) -> dict:
     scores = routing.token_scores(attention, others.inputs, 2 * V)
 
     def kl(changes: dict) -> float:
-        with edit(model, changes):
-            return scoring.score_episodes(model, episodes).kl
+        with edit(model, changes):  # a pattern for each episode: all of them at once
+            return scoring.score_episodes(model, episodes, batch_size=len(episodes)).kl
 
     def shuffled(number: int) -> float:
         order = V + torch.randperm(V, generator=dice(100 + number))
