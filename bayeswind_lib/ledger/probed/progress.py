@@ -138,7 +138,9 @@ def lines(ways: list[tuple[Recipe, dict, dict]], n: int) -> dict:
             shares = way_done(recipe, steps)
             way = probe.line(first, last, shares.tolist())
             seen = probe.looks(start(recipe).model, way, episodes_of(recipe, n))
-            rows.append(ratios(settled(probe.progress_of(dict(zip(steps, seen.values(), strict=True))))))
+            going = probe.progress_of(dict(zip(steps, seen.values(), strict=True)))
+            rows.append(ratios(settled(going)) | {"gain": gain(steps, going.entropy_mae)})
+            rows[-1] |= {f"{name} left": left(steps, going.distance(name)) for name in MEASURES}
         found[schedule] = summary(rows)
     return found
 
@@ -174,6 +176,12 @@ def left(steps, distance, share: float = 2 / 3) -> float:
     """What a distance still is at the snapshot nearest to a share of the run, over its start."""
     late = int(np.abs(np.asarray(steps) - share * steps[-1]).argmin())
     return float(distance[late] / distance[0])
+
+
+def gain(steps, error, share: float = 0.05) -> float:
+    """By what factor an error still falls after the snapshot nearest to a share of the run."""
+    early = int(np.abs(np.asarray(steps) - share * steps[-1]).argmin())
+    return float(error[early] / error[-1])
 
 
 def strangers_of(models: list[nn.Module], n: int) -> dict:
@@ -255,7 +263,8 @@ def write_folder(folder: str | Path, n_episodes: int = EPISODES) -> bool:
 
 
 def claims(found: dict) -> dict:
-    """By tunnel and schedule: the largest ratio of settling times over seeds, and what is left late; freezing."""
+    """By tunnel and schedule: the largest and least ratio of settling times over seeds, what is left late, and
+    the gain after a twentieth of the run; under "frozen" the factors that freezing costs."""
     result: dict = {}
     for tunnel in TUNNELS:
         for schedule, name in (("linear", FALLING), ("constant", CONSTANT)):
@@ -270,14 +279,15 @@ def claims(found: dict) -> dict:
             for what in MEASURES:
                 shares = [left(run["steps"], np.mean(run[what], axis=1)) for run in runs]
                 entry[f"{what} left"] = float(np.mean(shares))
+            entry["gain"] = float(np.mean([gain(run["steps"], run["entropy_mae"]) for run in runs]))
             result.setdefault(tunnel, {})[schedule] = entry | {"seeds": len(runs)}
     for name, seeds in found["frozen"].items():
         known = [entry for entry in seeds.values() if "kl over free" in entry]
         if known:
             label = name.split("classroom-")[1]
-            result.setdefault("frozen", {})[label] = {
-                what: float(np.mean([entry[what] for entry in known])) for what in ("kl over free", "entropy_mae over free")
-            } | {"seeds": len(known)}
+            result.setdefault("frozen", {})[label] = summary([
+                {what: entry[what] for what in ("kl over free", "entropy_mae over free")} for entry in known
+            ])
     return result
 
 
