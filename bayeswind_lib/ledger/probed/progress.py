@@ -208,7 +208,7 @@ def measure_folder(folder: str | Path, n_episodes: int = EPISODES) -> dict:
     found: dict = {"runs": {}, "frozen": {}, "apart": {}}
     for cell, row in finished("snapshots", folder):
         snapshots, recipe = weights_on_the_way(cell, folder), cell.recipe
-        entry = about(row) | {"tunnel": recipe.tunnel, "schedule": recipe.schedule}
+        entry = about(row) | {"tunnel": recipe.tunnel, "schedule": recipe.schedule, "curve": first_rows(row, folder)}
         entry |= curves(start(recipe).model, snapshots, episodes_of(recipe, n_episodes))
         found["runs"].setdefault(cell.name, {})[str(recipe.seed)] = entry
     for name in found["runs"]:
@@ -235,6 +235,12 @@ def about(row: dict) -> dict:
     """Where a run comes from, and how good it got on the sweep's fresh episodes."""
     scores = {name: row[name] for name in ("kl", "kl_se", "entropy_mae", "entropy_mae_se")}
     return {name: row[name] for name in ("key", "commit", "device")} | {"final": scores}
+
+
+def first_rows(row: dict, folder: str | Path, count: int = 6) -> list[dict]:
+    """The first rows of a run's learning curve: where two runs of one recipe part."""
+    curve = checkpoints.read_record(weights_of(row, folder))["curve"]
+    return [{"step": one["step"], "kl": one["kl"]} for one in curve[:count]]
 
 
 def weights_on_the_way(cell, folder: str | Path) -> dict:
