@@ -10,6 +10,7 @@ Axes: C snapshots, L layers, B episodes, H heads, T tokens, D channels, S shares
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -274,11 +275,13 @@ def _hand_out(patterns: Sequence[torch.Tensor]) -> dict[str, Callable]:
 
 
 def match_heads(p: torch.Tensor, q: torch.Tensor) -> list[int]:
-    """For each head of q the head of p that is paired with it, so that patterns differ least (B, H, T, T)."""
-    from scipy.optimize import linear_sum_assignment
+    """For each head of q the head of p that is paired with it, so that patterns differ least (B, H, T, T).
 
-    costs = np.array([[pattern_distance(p[:, [i]], q[:, [j]]) for i in range(p.shape[1])] for j in range(q.shape[1])])
-    return [int(i) for i in linear_sum_assignment(costs)[1]]
+    All pairings are tried: meant for few heads.
+    """
+    H = p.shape[1]
+    costs = np.array([[pattern_distance(p[:, [i]], q[:, [j]]) for i in range(H)] for j in range(H)])
+    return list(min(itertools.permutations(range(H)), key=lambda order: costs[range(H), order].sum()))
 
 
 def strangers(one: Look, other: Look) -> dict[str, list[float]]:
