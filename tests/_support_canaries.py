@@ -21,19 +21,30 @@ import os, sys
 def listen(event, args):
     if event == "open" and str(args[0]).endswith(".safetensors"):
         with open(os.environ["BAYESWIND_OPENED"], "a") as notes:
-            notes.write(os.path.basename(str(args[0])) + "\\n")
+            notes.write("/".join(str(args[0]).split(os.sep)[-2:]) + "\\n")
 
 sys.addaudithook(listen)
 """
 
 
 def weights_in(folder: Path) -> Path:
-    """A folder with all shipped networks and records, as links."""
-    folder.mkdir(parents=True)
-    for path in bw.checkpoints.weights_folder().iterdir():
+    """A folder with all shipped networks, records and snapshots, as links."""
+    (folder / "snapshots").mkdir(parents=True)
+    shipped = bw.checkpoints.weights_folder()
+    for path in (*shipped.iterdir(), *(shipped / "snapshots").iterdir()):
         if path.suffix in (".json", ".safetensors") and not path.name.startswith("."):
-            (folder / path.name).symlink_to(path)
+            (folder / path.relative_to(shipped)).symlink_to(path)
     return folder
+
+
+def put_random_snapshots(folder: Path, name: str, seed: int) -> None:
+    """Replace all snapshots of a run by networks that were never trained, under the same name, note and all."""
+    found = bw.checkpoints.load_snapshots(name, seed)
+    rng = torch.Generator().manual_seed(7)
+    config = (found.note["architecture"], found.note["config"])
+    weights = {step: bw.models.build(*config, rng).state_dict() for step in found.steps}
+    bw.checkpoints.snapshots.path_of_snapshots(name, seed, folder).unlink()
+    bw.checkpoints.save_snapshots(weights, found.note, folder)
 
 
 def put_random_twin(folder: Path, name: str, seed: int) -> None:
@@ -68,11 +79,16 @@ def listening(folder: Path, weights: Path) -> tuple[dict[str, str], Path]:
     return single_threaded(BAYESWIND_WEIGHTS=str(weights), **variables), notes
 
 
-def networks_in(notes: Path) -> list[tuple[str, int]]:
-    """The networks whose weights were opened, as (name, seed)."""
+def networks_in(notes: Path, folder: str = r"(?!snapshots)[^/]+") -> list[tuple[str, int]]:
+    """The networks whose weights were opened, as (name, seed); snapshots of a run are none."""
     lines = set(notes.read_text().split()) if notes.is_file() else set()
-    found = [re.fullmatch(r"(.+)-seed(\d+)\.safetensors", line) for line in lines]
+    found = [re.fullmatch(rf"{folder}/([^/]+)-seed(\d+)\.safetensors", line) for line in lines]
     return sorted((match[1], int(match[2])) for match in found if match)
+
+
+def snapshots_in(notes: Path) -> list[tuple[str, int]]:
+    """The runs whose snapshots were opened, as (name, seed)."""
+    return networks_in(notes, "snapshots")
 
 
 def build_command() -> list[str]:

@@ -18,9 +18,11 @@ from _support_canaries import (
     listening,
     networks_in,
     notebooks_copy,
+    put_random_snapshots,
     put_random_twin,
     pytest_alone,
     small_book,
+    snapshots_in,
     weights_in,
 )
 from _support_notebooks import branches_on, documented_commands, nbval, papermill
@@ -70,23 +72,29 @@ def test_a_documented_command_is_read_to_its_end(tmp_path):
 
 # --- an untrained network, or a typed score, under a shipped name --------------------------------
 
-LOADED: dict[str, list[tuple[str, int]]] = {}
+LOADED: dict[str, Path] = {}  # notes on what each chapter opened
 
 
 @pytest.fixture
-def networks_of(tmp_path_factory):
-    """A function: the networks that a chapter loads in `read`, found with the true weights."""
+def opened_by(tmp_path_factory):
+    """A function: notes on which weights a chapter opens in `read`, found with the true weights."""
 
-    def find(notebook: Path) -> list[tuple[str, int]]:
+    def find(notebook: Path) -> Path:
         if notebook.stem not in LOADED:
             folder = tmp_path_factory.mktemp(notebook.stem)
             env, notes = listening(folder, weights_in(folder / "weights"))
             done = papermill(notebook, folder / "run", env=env)
             assert done.finished.code == 0, done.finished.tail()
-            LOADED[notebook.stem] = networks_in(notes)
+            LOADED[notebook.stem] = notes
         return LOADED[notebook.stem]
 
     return find
+
+
+@pytest.fixture
+def networks_of(opened_by):
+    """A function: the networks that a chapter loads in `read`."""
+    return lambda notebook: networks_in(opened_by(notebook))
 
 
 def fails_at_an_assert(notebook: Path, folder: Path, weights: Path) -> None:
@@ -110,6 +118,13 @@ def test_an_untrained_network_fails_every_chapter_that_loads_it(notebook, networ
         list(pool.map(spoilt, networks_of(notebook)))  # raises what a run raised
 
 
+def test_untrained_snapshots_fail_every_chapter_that_loads_them(notebook, opened_by, tmp_path):
+    for name, seed in snapshots_in(opened_by(notebook)):
+        weights = weights_in(tmp_path / f"{name}-{seed}" / "weights")
+        put_random_snapshots(weights, name, seed)
+        fails_at_an_assert(notebook, weights.parent, weights)
+
+
 def test_changed_scores_in_the_records_fail_the_chapter(notebook, networks_of, tmp_path):
     """What a record says is compared with what its network does."""
     networks = networks_of(notebook)
@@ -126,6 +141,12 @@ def test_every_shipped_network_is_loaded_by_some_chapter(networks_of):
     """A network that no chapter loads is one that no chapter checks."""
     loaded = {network for notebook in notebooks() for network in networks_of(notebook)}
     assert loaded == {(record["name"], record["seed"]) for record in bw.checkpoints.shipped()}
+
+
+def test_all_shipped_snapshots_are_loaded_by_some_chapter(opened_by):
+    loaded = {run for notebook in notebooks() for run in snapshots_in(opened_by(notebook))}
+    files = (bw.checkpoints.weights_folder() / "snapshots").glob("*.safetensors")
+    assert loaded == {(path.stem.rpartition("-seed")[0], int(path.stem.rpartition("-seed")[2])) for path in files}
 
 
 # --- numbers and labels in the notebooks ---------------------------------------------------------
