@@ -192,13 +192,16 @@ def ledger_values(networks: dict) -> dict:
     last = max(int(layer) for layer in main["layers"])
     site, layer = main["sites"][f"attention.{last - 1}"], main["layers"][str(last)]
     stream = main["sites"][f"residual.{last}"]
+    vectors = max((x for name, x in main["sites"].items() if name.startswith("value.")), key=lambda x: x["first"])
     measured = {
         "first_share": site["first"], "one_share": site["one_first"], "spearman": stream["spearman"],
         "axis_r2": stream["readable"], "axis_ablated": layer["filter"]["entropy_mae"],
+        "vector_share": vectors["first"],
     }
     fresh = {
         "first_share": site["null"]["first"], "one_share": site["null"]["one_first"],
         "spearman": stream["null"]["spearman"], "axis_r2": stream["null"]["readable"],
+        "vector_share": vectors["null"]["first"],
     }
     if BINDS in networks:
         last = max(int(layer) for layer in networks[BINDS]["0"]["layers"])
