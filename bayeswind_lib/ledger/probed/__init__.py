@@ -26,4 +26,4 @@ def _make(subject: str, n_episodes: int) -> dict:
     measure = importlib.import_module(f"{__name__}.{subject}").measure
     draws = DRAWS if n_episodes >= N_EPISODES else 3
     n_episodes = min(n_episodes, N_EPISODES)
-    return measure(n_episodes, draws) | {"n_episodes": n_episodes, "n_draws": draws}
+    return {"n_episodes": n_episodes, "n_draws": draws} | measure(n_episodes, draws)

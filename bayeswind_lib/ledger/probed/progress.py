@@ -60,7 +60,7 @@ def measure(n_episodes: int, draws: int) -> dict:
         found["walk"][tunnel] = walks(model, snapshots.weights, recipe, n, min(draws, 20))
         found["line"][tunnel] = lines(shipped_ways(tunnel), n)
     found["strangers"] = strangers_of([checkpoints.load(SEEDS_OF, seed) for seed in range(3)], n)
-    return found | {"claims": claims(found)}
+    return found | {"n_episodes": n, "claims": claims(found)}
 
 
 def episodes_of(recipe: Recipe, n: int):
