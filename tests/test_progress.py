@@ -164,7 +164,7 @@ def test_measuring_again_keeps_what_only_the_folder_of_a_sweep_gives(tmp_path, m
     before = ledger.record("probe_progress")
     monkeypatch.setenv("BAYESWIND_RECORDS", str(tmp_path))
     monkeypatch.setattr(measured, "TUNNELS", ("bijection",))
-    monkeypatch.setattr(measured, "lines", lambda ways, n: {})
+    monkeypatch.setattr(measured, "lines", lambda ways, n, draws: {})
     found = measured.measure(4, 1)
     assert all(found[key] == before[key] for key in measured.KEPT)
     assert found["shipped"]["bijection"]["steps"] == before["shipped"]["bijection"]["steps"]

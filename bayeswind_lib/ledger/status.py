@@ -283,7 +283,6 @@ NULLS = {
     "random_direction": "as long a push in a random direction",
     "noise": "noise as long as what the layer writes",
     "line": "weights that go straight from start to end", "walk": "weights that drift at random",
-    "claims": "a part that is never trained",
     "shuffled": "answers of other sequences", "gaussian": "one Gaussian cloud of the same covariance",
 }
 

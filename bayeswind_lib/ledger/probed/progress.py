@@ -16,18 +16,20 @@ Axes: C snapshots, L layers, S shares of a way.
 from __future__ import annotations
 
 import json
+import math
 import sys
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
 from torch import nn
 
-from bayeswind_lib import checkpoints, tunnels
+from bayeswind_lib import checkpoints, scoring, tunnels
 from bayeswind_lib.checkpoints.files import read_tensors
 from bayeswind_lib.ledger import store
 from bayeswind_lib.ledger.sampling import rng_for, summary
 from bayeswind_lib.probes import progress as probe
+from bayeswind_lib.probes.nulls import untrained
 from bayeswind_lib.training.loop import snapshot_path, start
 from bayeswind_lib.training.plans import plan
 from bayeswind_lib.training.recipe import Recipe
@@ -58,15 +60,16 @@ def measure(n_episodes: int, draws: int) -> dict:
         model, episodes = snapshots.network(0), episodes_of(recipe, n)
         found["shipped"][tunnel] = curves(model, snapshots.weights, episodes)
         found["walk"][tunnel] = walks(model, snapshots.weights, recipe, n, min(draws, 20))
-        found["line"][tunnel] = lines(shipped_ways(tunnel), n)
+        found["line"][tunnel] = lines(shipped_ways(tunnel), min(n, 32), draws)
+    found["untrained"] = untrained_over_trained(draws)
     found["strangers"] = strangers_of([checkpoints.load(SEEDS_OF, seed) for seed in range(3)], n)
     return found | {"n_episodes": n, "claims": claims(found)}
 
 
-def episodes_of(recipe: Recipe, n: int):
-    """n fixed episodes of a recipe's tunnel."""
+def episodes_of(recipe: Recipe, n: int, deal: int = 0):
+    """n fixed episodes of a recipe's tunnel; each deal is another set."""
     tunnel = tunnels.build(recipe.tunnel, recipe.tunnel_config)
-    return tunnel.sample(n, rng_for(tunnel, 440))
+    return tunnel.sample(n, rng_for(tunnel, 440 + 1000 * deal))
 
 
 def rounded(x, digits: int = 5):
@@ -127,17 +130,20 @@ def shipped_ways(tunnel: str) -> list[tuple[Recipe, dict, dict]]:
     return ways
 
 
-def lines(ways: list[tuple[Recipe, dict, dict]], n: int) -> dict:
-    """Weights that go straight from start to end as the rate allows: ratios of settling times, by schedule."""
-    found: dict = {}
+def lines(ways: list[tuple[Recipe, dict, dict]], n: int, draws: int) -> dict:
+    """Weights that go straight from start to end as the rate allows: ratios of settling times, by schedule.
+
+    Each run's line is measured on several sets of n episodes: at least 20 in all, or as many as `draws`.
+    """
+    found, deals = {}, math.ceil(min(draws, 20) / len(ways))
     for schedule in ("linear", "constant"):
         rows = []
-        for recipe, first, last in ways:
+        for (recipe, first, last), deal in product(ways, range(deals)):
             recipe = recipe.but(schedule=schedule, n_snapshots=24)
             steps = [0, *recipe.snapshot_steps]
             shares = way_done(recipe, steps)
             way = probe.line(first, last, shares.tolist())
-            seen = probe.looks(start(recipe).model, way, episodes_of(recipe, n))
+            seen = probe.looks(start(recipe).model, way, episodes_of(recipe, n, deal))
             going = probe.progress_of(dict(zip(steps, seen.values(), strict=True)))
             rows.append(ratios(settled(going)) | {"gain": gain(steps, going.entropy_mae)})
             rows[-1] |= {f"{name} left": left(steps, going.distance(name)) for name in MEASURES}
@@ -182,6 +188,18 @@ def gain(steps, error, share: float = 0.05) -> float:
     """By what factor an error still falls after the snapshot nearest to a share of the run."""
     early = int(np.abs(np.asarray(steps) - share * steps[-1]).argmin())
     return float(error[early] / error[-1])
+
+
+def untrained_over_trained(draws: int) -> dict:
+    """Entropy error of untrained networks over that of the trained one: what it costs to learn nothing."""
+    model = checkpoints.load(SEEDS_OF)
+    tunnel = tunnels.build("bijection", model.record["tunnel_config"])
+    rows = []
+    for draw in range(min(draws, 20)):
+        rng = rng_for(tunnel, 460 + draw)
+        error = scoring.score(untrained(model, rng), tunnel, EPISODES, rng=rng).entropy_mae
+        rows.append({"entropy_mae over free": error / model.record["scores"]["entropy_mae"]})
+    return summary(rows)
 
 
 def strangers_of(models: list[nn.Module], n: int) -> dict:
