@@ -1,9 +1,10 @@
 """Runs a notebook's cells; at the first load of each network a copy of the process goes on with an untrained one.
 
 `python _canary_worker.py NOTEBOOK WEIGHTS FOLDER` runs with the weights in WEIGHTS and leaves one
-JSON file in FOLDER for the run itself ("whole.json") and one for each copy ("NAME-seedN.json"):
-`error` (the name of the exception that ended it, or null), `text` (its end), `opened` (the files of
-weights that were read). A copy shares all that was computed before it: a hundred spoilt
+JSON file in FOLDER for the run itself ("whole.json") and one for each copy ("NAME-seedN.json", or
+"snapshots+NAME-seedN.json" for a run with snapshots):
+`error` (the name of the exception that ended it, or null), `text` (its end), `opened` (the networks' files
+that were read; Python does not see snapshots being read). A copy shares all that was computed before it: a hundred spoilt
 networks cost little more than one run. Nothing is drawn.
 """
 
@@ -14,10 +15,11 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
-from _support_canaries import put_random_twin, weights_in
+from _support_canaries import put_random_snapshots, put_random_twin, weights_in
 from IPython.core.interactiveshell import InteractiveShell
 
 import bayeswind_lib as bw
@@ -44,10 +46,9 @@ def run_cells(sources: list[str]) -> dict:
     return {"error": None, "text": "", "opened": sorted(opened)}
 
 
-def branch_at_every_load(folder: Path) -> None:
-    """From now on the first load of each network starts a copy that gets an untrained one."""
-    load, seen = bw.load, set()
-    arguments = inspect.signature(load)
+def branch_at(load: Callable, prefix: str, spoil: Callable, folder: Path) -> None:
+    """From now on the first load of each network (or run) starts a copy of the process that gets a spoilt one."""
+    seen, arguments = set(), inspect.signature(load)
 
     def branching(*words, **settings):
         given = arguments.bind(*words, **settings)
@@ -59,7 +60,7 @@ def branch_at_every_load(folder: Path) -> None:
             if child:
                 os.waitpid(child, 0)
             else:
-                go_on_untrained(folder, *network)
+                go_on_spoilt(folder, prefix, spoil, *network)
         return load(*words, **settings)
 
     for module in list(sys.modules.values()):
@@ -68,12 +69,12 @@ def branch_at_every_load(folder: Path) -> None:
                 setattr(module, name, branching)
 
 
-def go_on_untrained(folder: Path, name: str, seed: int) -> None:
+def go_on_spoilt(folder: Path, prefix: str, spoil: Callable, name: str, seed: int) -> None:
     """In a copy: from here on one network is untrained, all others are as they were."""
     global ME
-    ME = f"{name}-seed{seed}"
+    ME = f"{prefix}{name}-seed{seed}"
     weights = weights_in(folder / ME)
-    put_random_twin(weights, name, seed)
+    spoil(weights, name, seed)
     os.environ["BAYESWIND_WEIGHTS"] = str(weights)
 
 
@@ -84,7 +85,8 @@ def main(notebook: str, weights: str, place: str) -> None:
     (folder / "alone").mkdir(parents=True)
     os.environ["BAYESWIND_WEIGHTS"] = weights
     os.chdir(folder / "alone")
-    branch_at_every_load(folder)
+    branch_at(bw.load, "", put_random_twin, folder)
+    branch_at(bw.checkpoints.load_snapshots, "snapshots+", put_random_snapshots, folder)
     answer = run_cells(sources)
     (folder / f"{ME}.json").write_text(json.dumps(answer))
     sys.stdout.flush()

@@ -55,14 +55,17 @@ OVERFLOW = """() => {
 # All rules that axe runs by itself, and the experimental ones that suit a page of text. Without
 # `preload: false` axe asks for style sheets itself, and at a wrong address. The drawn glyphs of
 # formulas are left out (they are hidden from screen readers, which get the MathML beside them).
-AXE = """() => {
+AXE = """which => {
   const more = ['label-content-name-mismatch', 'p-as-heading', 'table-fake-caption', 'td-has-header'
   ];
   const rules = Object.fromEntries(more.map(id => [id, {enabled: true}]));
   const why = node => [...node.any, ...node.all, ...node.none].map(c => c.message).join('; ');
   const say = node => [node.target.join(' '), node.html.slice(0, 120), why(node)].join(' :: ');
-  const context = {exclude: [['mjx-math']]};
-  return axe.run(context, {rules, preload: false, resultTypes: ['violations']}).then(
+  const context = {exclude: [['mjx-math']]}, colour = ['color-contrast', 'link-in-text-block'];
+  if (which === 'structure') for (const id of colour) rules[id] = {enabled: false};
+  const run = {rules, preload: false, resultTypes: ['violations']};
+  if (which === 'colour') Object.assign(run, {runOnly: colour, rules: {}});
+  return axe.run(context, run).then(
     found => found.violations.map(v => ({
       id: v.id, impact: v.impact, help: v.help, nodes: v.nodes.slice(0, 4).map(say),
     })));
@@ -187,13 +190,14 @@ class Reader:
         self.seen.theme = self.page.evaluate("() => document.documentElement.dataset.theme || ''")
         return self.seen
 
-    def audit(self) -> Seen:
-        """Measure the open page's width and run axe on it."""
+    def audit(self, rules: str = "all") -> Seen:
+        """Measure the open page's width and run axe on it: all its rules, those on "structure", on "colour", or "none"."""
         from axe_playwright_python.base import AXE_SCRIPT
 
         self.seen.overflow = self.page.evaluate(OVERFLOW)
-        self.page.evaluate(AXE_SCRIPT)
-        self.seen.axe = self.page.evaluate(AXE)
+        if rules != "none":
+            self.page.evaluate(AXE_SCRIPT)
+            self.seen.axe = self.page.evaluate(AXE, rules)
         return self.seen
 
     def close(self):

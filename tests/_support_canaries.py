@@ -19,12 +19,23 @@ WORKER = Path(__file__).with_name("_canary_worker.py")
 
 
 def weights_in(folder: Path) -> Path:
-    """A folder with all shipped networks and records, as links."""
-    folder.mkdir(parents=True)
-    for path in bw.checkpoints.weights_folder().iterdir():
+    """A folder with all shipped networks, records and snapshots, as links."""
+    (folder / "snapshots").mkdir(parents=True)
+    shipped = bw.checkpoints.weights_folder()
+    for path in (*shipped.iterdir(), *(shipped / "snapshots").iterdir()):
         if path.suffix in (".json", ".safetensors") and not path.name.startswith("."):
-            (folder / path.name).symlink_to(path)
+            (folder / path.relative_to(shipped)).symlink_to(path)
     return folder
+
+
+def put_random_snapshots(folder: Path, name: str, seed: int) -> None:
+    """Replace all snapshots of a run by networks that were never trained, under the same name, note and all."""
+    found = bw.checkpoints.load_snapshots(name, seed)
+    rng = torch.Generator().manual_seed(7)
+    config = (found.note["architecture"], found.note["config"])
+    weights = {step: bw.models.build(*config, rng).state_dict() for step in found.steps}
+    bw.checkpoints.snapshots.path_of_snapshots(name, seed, folder).unlink()
+    bw.checkpoints.save_snapshots(weights, found.note, folder)
 
 
 def put_random_twin(folder: Path, name: str, seed: int) -> None:
@@ -74,11 +85,11 @@ def run_with(notebook: Path, weights: Path, folder: Path) -> tuple[CellsRun, dic
         end = json.loads(path.read_text())
         ends[path.stem] = CellsRun(end["error"], end["text"], networks_in(end["opened"]))
     whole = ends.pop("whole")
-    return whole, {networks_in([f"{name}.safetensors"])[0]: end for name, end in ends.items()}
+    return whole, {networks_in([f"{name.replace('+', '/')}.safetensors"])[0]: end for name, end in ends.items()}
 
 
 def networks_in(files: list[str]) -> list[tuple[str, int]]:
-    """The networks among files of weights, as (name, seed)."""
+    """The networks among files of weights, as (name, seed); a run's snapshots as ("snapshots/" + name, seed)."""
     found = [re.fullmatch(r"(.+)-seed(\d+)\.safetensors", name) for name in files]
     return sorted((match[1], int(match[2])) for match in found if match)
 

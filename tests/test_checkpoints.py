@@ -312,7 +312,7 @@ def test_no_pickle_anywhere_in_the_library():
     assert not hits
     assert FORBIDDEN.search("model = torch.load(path)")
     weights = checkpoints.weights_folder()
-    assert {p.suffix for p in weights.iterdir()} <= {".safetensors", ".json"}
+    assert {p.suffix for p in weights.rglob("*") if p.is_file()} <= {".safetensors", ".json"}
 
 
 def test_a_record_with_another_config_is_refused_even_if_all_tensors_fit(saved):
@@ -395,9 +395,11 @@ def test_all_promised_networks_ship():
 
 def test_shipped_files_are_small_and_named_as_agreed():
     weights = checkpoints.weights_folder()
-    sizes = {p.name: p.stat().st_size for p in weights.iterdir()}
-    assert sum(sizes.values()) <= 40e6
-    assert max(sizes.values()) <= 12e6
+    sizes = {p.name: p.stat().st_size for p in weights.iterdir() if p.is_file()}
+    snapshots = {p.name: p.stat().st_size for p in (weights / "snapshots").iterdir()}
+    assert sum(sizes.values()) <= 40e6  # whole networks; runs with snapshots have a limit for each tunnel
+    assert max(sizes.values()) <= 12e6 and max(snapshots.values()) <= 6e6
+    assert all(NAME.fullmatch(name.rpartition("-seed")[0]) for name in snapshots)
     expected = {f"{label(r)}{suffix}" for r in shipped() for suffix in (".json", ".safetensors")}
     assert set(sizes) == expected
     assert all(NAME.fullmatch(r["name"]) for r in shipped())

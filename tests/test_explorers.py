@@ -52,10 +52,16 @@ def full_ablation(page):
     page.locator("[data-head='2.3']").click()
 
 
+def full_training(page):
+    page.get_by_label("Updates").fill("3")
+    page.get_by_label("Pairs shown").fill("9")
+
+
 # Every explorer, and how to make it as full as it gets.
 FULL = {
     "ablation": full_ablation, "attention": full_attention, "bijection": full_bijection, "hazard": full_hazard,
     "hmm": full_hmm, "ladder": full_ladder, "regression": full_regression,
+    "training": full_training,
 }  # fmt: skip
 
 

@@ -102,8 +102,14 @@ KINDS = {
                  "largest gap 25.13 to a certain belief in area: after", "largest gap 12.57 to a certain belief in area: before"),
     "heatmaps": (lambda d: figures.heatmaps({"net": np.eye(3)[[d, 1, 2]] * 0.5}, list("abc"), list("uvw"), marked=[1, 1, 2]),
                  1, 0, "mean in the framed cells 0.5, in all 0.17", "mean in the framed cells 0.33, in all 0.17"),
+    "planes": (lambda d: figures.planes({"walk": [[0, 0], [3, 4], [3, d]]}, {"walk": [0, 1, 2]}, joined=True), 5, 10,
+               "largest gap 5 between neighbours, before point 2", "largest gap 6 between neighbours, before point 3"),
+    "clouds": (lambda d: figures.planes({"net": [[0, 0], [1, 0], [d, 1]]}, {"net": [0, 1, 2]}), 3, 5,
+               "largest gap 2 in the first coordinate, before 3", "largest gap 4 in the first coordinate, before 5"),
     "simplex": (lambda d: figures.simplex_trails({"exact posterior": trail(), "net": trail(d)}), 1, 3,
                 "total variation, largest gap 0.4 at step 2", "total variation, largest gap 0.4 at step 4"),
+    "simplex_clouds": (lambda d: figures.simplex_clouds({"exact posterior": trail(), "net": trail(d)}), 1, 3,
+               "mean 0.1, largest gap 0.4 at point 2", "mean 0.1, largest gap 0.4 at point 4"),
 }  # fmt: skip
 
 
@@ -296,6 +302,9 @@ def test_a_real_network_is_beside_its_oracle():
     (lambda: figures.attention_map(np.eye(3), ["x"]), "1 tokens for a pattern of 3"),
     (lambda: figures.lines({"a": [1, 2]}, exact="b"), "exact is 'b'"),
     (lambda: figures.lines({"a": [1, 2]}, [0]), "x has 1 points"),
+    (lambda: figures.planes({}, {}), "panels is empty"),
+    (lambda: figures.planes({"a": [[0, 1]]}, {"b": [1]}), "panels are a, but values are of b"),
+    (lambda: figures.planes({"a": [[0, 1]]}, {"a": [1, 2]}), r"a has points of shape \(1, 2\)"),
     (lambda: figures.simplex_trails({}), "trails is empty"),
     (lambda: figures.simplex_trails({"a": [[0.5, 0.5]]}), r"a has shape \(1, 2\)"),
     (lambda: figures.simplex_trails({"a": np.ones((2, 3))}), "rows of a are no distributions"),
@@ -396,3 +405,34 @@ assert settings() == before
         [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_heat_map_may_leave_out_names_and_still_tells_them():
+    table = np.zeros((6, 6))
+    table[3, 4] = 1
+    plot = figures.heatmaps({"net": table}, list("abcdef"), list("uvwxyz"), height=2.5, every=5)
+    (pane,) = (axes for axes in plot.figure.axes if axes.images)
+    assert [label.get_text() for label in pane.get_xticklabels()] == ["u", "z"]
+    assert [label.get_text() for label in pane.get_yticklabels()] == ["a", "f"]
+    assert "at d, y" in plot.alt and plot.figure.get_size_inches()[1] == 2.5
+
+
+def test_a_cloud_says_what_does_not_fit_and_what_falls_outside():
+    beyond = trail() + np.array([0.5, 0.0, -0.5]) * 1.5 * np.eye(4)[:, :1]
+    told = figures.simplex_clouds({"exact posterior": trail(), "net": beyond}).alt
+    assert "share inside the triangle 0.75" in told and "share inside" not in told.split("Net:")[0]
+    with pytest.raises(ValueError, match="but the clouds are net"):
+        figures.simplex_clouds({"net": trail()})
+    with pytest.raises(ValueError, match="must sum to 1"):
+        figures.simplex_clouds({"exact posterior": trail(), "net": trail() * 2})
+    with pytest.raises(ValueError, match="expected"):
+        figures.simplex_clouds({"exact posterior": trail(), "net": trail()[:2]})
+    with pytest.raises(ValueError, match="no distributions"):
+        figures.simplex_clouds({"exact posterior": beyond})
+
+
+def test_a_certain_belief_has_the_colour_of_its_corner():
+    from bayeswind_lib.figures.simplex import mixed_colours
+
+    blue = mixed_colours(np.eye(3))[0]
+    assert [f"{round(255 * c):02X}" for c in blue] == ["00", "72", "B2"] and figures.COLOURS[0] == "#0072B2"

@@ -16,7 +16,7 @@ from _support import CHAPTERS, ROOT
 
 import bayeswind_lib as bw
 from bayeswind_lib import checkpoints
-from bayeswind_lib.ledger import make, page, store
+from bayeswind_lib.ledger import make, page, probed, store
 from bayeswind_lib.ledger.claims import FILE, Claim, half_unit, load_claims
 from bayeswind_lib.ledger.status import STATUSES, Evidence, Null, judge
 
@@ -521,7 +521,8 @@ def small_records(monkeypatch):
     monkeypatch.setattr(checkpoints, "shipped", list)
 
 
-ALL_RECORDS = ["facts", "hmm_rungs", "networks", "recall_rungs", "reference_rungs", "regression_rungs"]
+ALL_RECORDS = sorted(["facts", "hmm_rungs", "networks", "recall_rungs", "reference_rungs", "regression_rungs",
+                      *probed.RECORDS])
 
 
 def test_a_second_make_records_changes_no_byte(small_records, tmp_path):
@@ -626,6 +627,11 @@ def test_the_json_file_in_the_page_holds_all_rows():
     html = page.JsonFile(rows())._repr_html_()
     content = re.search(r"base64,([^\"]+)", html).group(1)
     assert json.loads(base64.b64decode(content)) == rows()
+
+
+def test_a_formula_beside_a_printed_range_has_its_digits():
+    row = bw.ledger.row("hmm-window-2-uniform-late") | {"status": "reproduced", "measured": 0.15366, "standard_error": None}
+    assert page.measured(row | {"published_text": "0.132 to 0.165"}) == "0.154"
 
 
 def test_a_chapter_shows_the_rows_it_takes_up():

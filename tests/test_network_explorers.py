@@ -14,6 +14,7 @@ from _support_explorer import explorer_opener, networks
 
 import bayeswind_lib as bw
 from bayeswind_lib import probes
+from bayeswind_lib import widgets as all_widgets
 from bayeswind_lib.widgets import network as widgets
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -40,6 +41,12 @@ def attention_page(browser, tmp_path):
 @pytest.fixture
 def ablation_page(browser, tmp_path):
     with explorer_opener("ablation", browser, tmp_path) as opened:
+        yield opened()
+
+
+@pytest.fixture
+def training_page(browser, tmp_path):
+    with explorer_opener("training", browser, tmp_path) as opened:
         yield opened()
 
 
@@ -203,18 +210,43 @@ def test_switching_heads_moves_the_page(ablation_page, model):
     assert root.get_attribute("data-off") == "" and status.text_content().startswith("All heads are on")
 
 
+def test_scrubbing_through_a_run_moves_the_page(training_page):
+    """Words and numbers at some snapshots and heads are those of the notebook's explorer."""
+    root, status = training_page.locator(".bw-explorer"), training_page.locator("[role=status]")
+    explorer = all_widgets.TrainingExplorer()
+    explorer.all_keys.value, explorer.all_values.value = chosen(training_page)
+    steps, seen = explorer.snapshots.steps, set()
+    for i, layer, head in ((len(steps) - 1, 0, 1), (0, 0, 1), (5, 1, 2), (12, 2, 3)):
+        training_page.get_by_label("Updates").fill(str(i))
+        training_page.locator(f"[data-head='{layer}.{head}']").click()
+        explorer.moment.value, explorer.layer.value, explorer.head.value = steps[i], layer, head
+        assert int(root.get_attribute("data-step")) == steps[i]
+        assert float(root.get_attribute("data-kl")) == pytest.approx(explorer.divergences()[i], abs=1e-3)
+        assert float(root.get_attribute("data-distance")) == pytest.approx(explorer.distances()[i], abs=1e-4)
+        assert without_numbers(status) == without_numbers(explorer)
+        seen.add(training_page.locator("svg").first.get_attribute("aria-label"))
+    assert len(seen) == 4
+
+
+def without_numbers(shown) -> str:
+    """The words on a page or of an explorer, digits apart: the two round in different places."""
+    return re.sub(r"[\d.]+", "", shown.words if hasattr(shown, "words") else shown.text_content())
+
+
 # ---- in a notebook ------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=["attention", "ablation"])
+@pytest.fixture(params=["attention", "ablation", "training"])
 def explorer(request, model):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        yield getattr(bw.widgets, f"{request.param}_explorer")(model)
+        given = () if request.param == "training" else (model,)
+        yield getattr(all_widgets, f"{request.param}_explorer")(*given)
 
 
 def test_each_control_changes_what_is_seen(explorer):
-    own = [("layer", 2), ("head", 3)] if hasattr(explorer, "head") else [
+    moment = [("moment", 0)] if hasattr(explorer, "moment") else []
+    own = [*moment, ("layer", 2), ("head", 3)] if hasattr(explorer, "head") else [
         ("off", ("0.0",)), ("way", "its mean over 64 episodes"), ("way", "what it is, plus noise as long"), ("off", ("0.0", "1.1")),
     ]  # fmt: skip
     pages = [explorer.children[-1].value]

@@ -10,7 +10,17 @@ import numpy as np
 import pytest
 import torch
 from bayeswind_lib import probes
-from bayeswind_lib.probes import beliefs, clusters, keys, nulls, progress, routing, values
+from bayeswind_lib.probes import (
+    axes,
+    beliefs,
+    clusters,
+    filtering,
+    keys,
+    nulls,
+    progress,
+    routing,
+    values,
+)
 from bayeswind_lib.probes.sites import merge_heads
 
 
@@ -264,6 +274,91 @@ def test_a_matched_gaussian_has_the_covariance():
     np.testing.assert_allclose(drawn.T.cov(), x.T.cov(), rtol=0.1, atol=0.3)
 
 
+def test_alike_keys_lose_what_tells_tokens_apart_and_nothing_else():
+    x = torch.randn(200, 2, 6, 4, generator=rng())
+    mean = keys.made_alike("mean", keys.SHOWN)(x)
+    assert torch.equal(mean[:, :, ::2], x[:, :, ::2])
+    assert mean[:, :, 1::2].std(0).abs().max() < 1e-6 and torch.allclose(mean.mean(0), x.mean(0), atol=1e-6)
+    other = keys.made_alike("resample", keys.ASKED, rng(1))(x)
+    assert torch.equal(other[:, :, 1::2], x[:, :, 1::2])
+    rows = {tuple(row) for row in x[:, 0, 0].tolist()}
+    assert {tuple(row) for row in other[:, 0, 0].tolist()} < rows and not torch.equal(other, x)
+    noisy = keys.made_alike("noise", keys.SHOWN, rng(2))(x)
+    torch.testing.assert_close((noisy - x)[:, :, 1::2].norm(dim=-1), (x - x.mean(0))[:, :, 1::2].norm(dim=-1))
+    with pytest.raises(ValueError, match="how is 'median'"):
+        keys.made_alike("median", keys.SHOWN)
+
+
+def test_making_keys_alike_costs_nothing_where_no_query_looks():
+    model, data = network("transformer", width=16), episodes(count=16)
+    with torch.no_grad():
+        for block in model.blocks:
+            block.attention.query.weight.zero_()  # even attention, whatever the keys
+            block.attention.value.weight.normal_(generator=rng(3))
+            block.attention.output.weight.normal_(generator=rng(4))
+    bench = probes.Bench(model, data, rng(5))
+    assert abs(keys.cost_of_alike(bench, "key.0", keys.SHOWN, "mean").kl) < 1e-6
+    assert abs(keys.cost_of_alike(bench, "key.1", keys.SHOWN, "resample").kl) < 1e-6
+    assert abs(keys.cost_of_alike(bench, "value.0", keys.SHOWN, "resample").kl) > 1e-4
+
+
+def test_scores_are_split_into_preference_and_binding():
+    planted_scores = torch.tensor([[5.0, 0.0, 1.0], [0.0, 5.0, 1.0], [0.0, 0.0, 6.0]])  # column 3 is liked
+    q, k = planted_scores[None], 3**0.5 * torch.eye(3)[None]
+    parts = keys.score_parts(q, k)
+    assert parts["margin"].item() == pytest.approx(16 / 3 - 2 / 6, rel=1e-6)
+    assert parts["preference"].item() == pytest.approx(np.std([5 / 3, 5 / 3, 8 / 3]), rel=1e-6)
+    same = keys.score_parts(torch.ones(1, 4, 3), torch.randn(1, 5, 3, generator=rng()))
+    assert same["binding"].item() == pytest.approx(0, abs=1e-6) and same["preference"] > 0
+    assert same["margin"].isnan().all()
+    turn = torch.linalg.qr(torch.randn(3, 3, generator=rng(1)))[0] @ torch.diag(torch.tensor([1.0, 10.0, 0.1]))
+    moved = keys.score_parts(q @ torch.linalg.inv(turn), k @ turn.T)  # the same scores from other keys
+    for name, value in parts.items():
+        torch.testing.assert_close(moved[name], value, rtol=1e-4, atol=1e-5)
+
+
+def test_means_by_token_are_means():
+    x, tokens = torch.randn(30, 2, 5, 3, generator=rng()), torch.randint(4, (30, 5), generator=rng(1))
+    means = keys.token_means(x, tokens, 4)
+    torch.testing.assert_close(means[:, 2], x.transpose(1, 2)[tokens == 2].mean(0))
+    with pytest.raises(ValueError, match="only 4 of 9 tokens occur"):
+        keys.token_means(x, tokens, 9)
+
+
+def test_the_stored_cosines_are_those_of_the_probe():
+    from bayeswind_lib.ledger.probed import keys as record
+
+    model = network("transformer", width=16)
+    model.record = {"tunnel": "bijection", "tunnel_config": {"n_values": 10}}
+    found, nulls = record.cosines_of(model, draws=6)
+    own = keys.orthogonality(model, torch.arange(10, 20), centred=True, draws=2, rng=rng())["isotropic"]
+    assert found["values"]["centred"]["full"]["value"] == pytest.approx(own.value, rel=1e-6)
+    assert set(found) == set(nulls["cosines"]) == {"keys", "values", "both"}
+    for sides in found.values():
+        for side in sides.values():
+            assert len(side["by_head"]) == 2 and np.mean(side["by_head"]) == pytest.approx(side["mean_head"]["value"])
+            for null in keys.NULLS:
+                assert side["full"][null]["draws"] == 6 and 0 <= side["full"][null]["percentile"] <= 100
+    told = nulls["cosines"]["keys"]["raw"]["full"]
+    assert told["low"] <= told["null"] <= told["high"] and told["draws"] == 6
+    json.dumps([found, nulls], allow_nan=False)
+
+
+def test_a_lookup_network_binds_and_others_do_not():
+    data = episodes(count=64)
+    parts = keys.scores_in_place(network("transformer", width=16), data)
+    assert set(parts) == {"keys", "values", "pairs"}
+    assert all(value.shape == (2,) and value.isfinite().all() for part in parts.values() for value in part.values())
+    model = network("transformer", width=32)
+    with torch.no_grad():  # keys and queries alike: a token is most like itself
+        attention = model.blocks[0].attention
+        attention.query.weight.copy_(30 * torch.eye(32))
+        attention.key.weight.copy_(30 * torch.eye(32))
+        model.positions.weight.zero_()
+    bound = keys.scores_in_place(model, data)
+    assert (bound["keys"]["margin"] > 5 * bound["values"]["margin"].abs()).all()
+
+
 # ---- routing
 
 
@@ -308,6 +403,115 @@ def test_a_lookup_is_found_and_its_null_is_not():
     assert wrong.mass.max() < 0.6
 
 
+def roll_call(data, V=10, score=12.0):
+    """Weights by which head v of layer 0 looks for value v, or else at the first token: (B, V, T, T)."""
+    wanted = torch.where((data.inputs[:, None] == V + torch.arange(V)[:, None]), 2 * score, 0.0)  # (B, V, T)
+    wanted[:, :, 0] = score
+    T = data.inputs.shape[1]
+    future = torch.ones(T, T, dtype=torch.bool).triu(1)
+    return wanted[:, :, None].expand(-1, -1, T, -1).masked_fill(future, -torch.inf).softmax(-1)
+
+
+def test_a_head_is_found_by_the_name_it_looks_for():
+    data = episodes(count=16)
+    attention = roll_call(data).double()[None]
+    found = routing.called(attention, data.inputs, 10)
+    torch.testing.assert_close(found[0], torch.eye(10).double(), atol=1e-3, rtol=0)
+    even = torch.ones(19, 19).double().tril() / torch.arange(1, 20)[:, None]
+    assert routing.called(even.expand(1, 16, 1, 19, 19), data.inputs, 10).max() < 0.35
+
+
+def test_a_list_stands_for_heads_that_call_names_and_for_no_lookup():
+    data, fresh = episodes(count=32), episodes(count=8, seed=3)
+    scores = routing.token_scores(roll_call(data).double()[None], data.inputs, 20)
+    assert scores.shape == (1, 10, 21)
+    change = routing.by_token(scores, fresh.inputs)["pattern.0"]
+    want = roll_call(fresh)
+    got = change(torch.zeros_like(want))
+    torch.testing.assert_close(got[:, :, 2::2], want[:, :, 2::2], atol=1e-4, rtol=0)
+    assert not got[:, :, 1::2].any() and not got[:, :, 0].any()  # only questions attend by the list
+    other = episodes(count=32, with_replacement=True)
+    lookup = torch.full((1, 32, 1, 19, 19), 1e-12).double().tril()
+    place, known = routing.matches(other.latents["keys"])
+    for b, k in zip(*torch.nonzero(known, as_tuple=True), strict=True):
+        lookup[0, b, 0, 2 * k, 2 * place[b, k] + 1] = 1
+    lookup[..., 0] += 1e-3
+    lookup = lookup / lookup.sum(-1, keepdim=True)
+    scores = routing.token_scores(lookup, other.inputs, 20)
+    listed = routing.by_token(scores, other.inputs)["pattern.0"](lookup[0])
+    mass = routing.lookup(listed[None], other.latents["keys"]).mass
+    assert routing.lookup(lookup, other.latents["keys"]).mass > 0.9 > 0.5 > mass
+
+
+def test_patterns_that_know_less_keep_their_sums():
+    model, data = network("transformer"), episodes(count=6)
+    own = routing.patterns(model, data.inputs)
+    names = [routing.by_place(own), routing.by_another(own), routing.evenly(3),
+             routing.unnamed(data.inputs, 0, 1, 12), routing.forbid(torch.eye(19, dtype=torch.bool)[:, [1] * 19].tril(-1), [0])]
+    for changes in names:
+        for name, change in changes.items():
+            rows = change(own[int(name[-1])]).sum(-1)
+            torch.testing.assert_close(rows, torch.ones_like(rows))
+    with probes.edit(model, routing.evenly(3)):
+        found = routing.coverage(routing.patterns(model, data.inputs))
+    before = routing.coverage(own)
+    np.testing.assert_allclose(found.evenness, 1, atol=1e-5)
+    np.testing.assert_allclose(found.mass[0], before.mass[0], atol=1e-5)
+
+
+def test_a_value_without_its_head_leaks_and_no_other_does():
+    recipe = bw.training.recipe("bijection", "transformer", "classroom", model_config={
+        "n_layers": 1, "n_heads": 10, "width": 20, "hidden": 1})
+    model = bw.models.build("transformer", bw.training.loop.model_config(recipe)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+        eye, block, v = torch.eye(20), model.blocks[0], torch.arange(10)
+        block.norm1.gain.fill_(1)
+        model.norm.gain.fill_(20)
+        model.tokens.weight[:10, 10], model.tokens.weight[10:] = 1, eye[:10]
+        block.attention.value.weight[2 * v, v] = 1
+        block.attention.output.weight[v, 2 * v] = -1
+    data = episodes(count=12)
+    change = {"pattern.0": lambda p: roll_call(data)}
+    with probes.edit(model, change):
+        assert bw.scoring.score_episodes(model, data).kl < 1e-3
+        before = model.predict(data.inputs)
+    taken = routing.unnamed(data.inputs, 0, 3, 13)["pattern.0"]
+    leak = routing.leaks(model, data, {"pattern.0": lambda p: taken(roll_call(data))}, before)
+    assert leak[3] > 0.1 and leak[[v for v in range(10) if v != 3]].abs().max() < 1e-3
+
+
+def test_what_is_handed_on_goes_from_the_value_to_the_question():
+    model, data = network("transformer"), episodes(count=8)
+    values_ = data.latents["values"].clone()
+    values_[:, [1, -1]] = values_[:, [-1, 1]]
+    donor = bw.tunnels.Bijection(10).episodes(data.latents["keys"], values_)
+    places = {"value": [3], "question": [10], "later": [11, 12], "all": list(range(19))}
+    found = routing.handed_on(model, data.inputs, donor.inputs, places, 5)
+    assert found["value"].shape == (4,)
+    np.testing.assert_allclose(found["all"], 1, atol=1e-4)
+    np.testing.assert_allclose(found["later"], 0, atol=1e-4)
+    np.testing.assert_allclose([found["value"][0], found["value"][-1]], [1, 0], atol=1e-4)
+    np.testing.assert_allclose([found["question"][0], found["question"][-1]], [0, 1], atol=1e-4)
+
+
+def test_groups_of_a_chain_cover_all_that_a_symbol_sees_once():
+    model, data = network("transformer", "hmm"), episodes("hmm", count=4)
+    T = data.inputs.shape[1]
+    groups = routing.chain_groups(T, 3)
+    assert torch.equal(sum(g.int() for g in groups.values())[6:].tril(6), torch.ones(T, T).int().tril()[6:])
+    attention = routing.patterns(model, data.inputs)
+    masses = routing.towards(attention, {n: g & torch.ones(T, T, dtype=torch.bool).tril() for n, g in groups.items()}, 6)
+    np.testing.assert_allclose(sum(masses.values()), 1, atol=1e-6)
+    back = torch.zeros(1, 2, 1, T, T).double()
+    for t in range(1, T):
+        back[..., t, t - 1] = 1
+    np.testing.assert_allclose(routing.fixed_age(back, 6)[0, 0], [0, 1, 0, 0])
+    gap = routing.cosine_gap(network("transformer"), episodes(count=4).inputs)
+    assert gap.shape == (3, 2) and (gap > 0).all() and (gap < 2).all()
+
+
 # ---- values
 
 
@@ -334,6 +538,75 @@ def test_entropy_along_a_line_survives_at_fixed_position_only_if_it_varies_there
 def test_participation_counts_axes():
     x = np.random.default_rng(0).normal(size=(5000, 6)) * [1, 1, 1, 0, 0, 0]
     assert values.spread(x).participation == pytest.approx(3, rel=0.01)
+
+
+def test_shares_of_a_walk_by_formula_by_its_kernel_and_by_sampling():
+    K = 19
+    shares = values.walk_shares(K)
+    kernel = values.of_kernel(np.minimum.outer(np.arange(1.0, K + 1), np.arange(1.0, K + 1)))
+    np.testing.assert_allclose(kernel.shares[:-1], shares, atol=1e-12)
+    assert shares[0] == pytest.approx(3 / (2 * (K**2 - 1) * math.sin(math.pi / (2 * K)) ** 2))
+    assert values.random_walk_null(K, 2000, 10, rng()).mean() == pytest.approx(shares[0], abs=0.02)
+    assert (np.diff(kernel.axes[0]) > 0).all() or (np.diff(kernel.axes[0]) < 0).all()
+    assert values.walk_shares(4000)[0] == pytest.approx(6 / math.pi**2, abs=1e-3)
+
+
+def test_position_explains_a_clock_and_not_noise():
+    clock = np.broadcast_to(np.arange(10.0), (50, 10))
+    noise = np.random.default_rng(0).normal(size=(5000, 10))
+    assert values.by_position(clock) == pytest.approx(1) and values.by_position(noise) < 0.01
+
+
+# ---- axes
+
+
+def test_what_is_erased_cannot_be_read_and_taking_out_the_filter_leaves_it():
+    draw = np.random.default_rng(0)
+    h = draw.normal(size=4000)
+    points = np.outer(h, [10.0, 0.1, 0, 0]) + draw.normal(size=(4000, 4)) @ np.diag([10, 0.01, 1, 1])
+    reading = axes.fit_reading(points, h)
+
+    def r2(x):
+        return np.corrcoef(axes.fit_reading(x, h).weight @ (x - x.mean(0)).T, h)[0, 1] ** 2
+
+    coordinate = (points - reading.mean) @ reading.weight
+    assert r2(points) > 0.98 and abs(reading.weight @ reading.pattern - 1) < 1e-6
+    assert r2(points - np.outer(coordinate, reading.pattern)) < 1e-6
+    along = axes.unit(reading.weight)
+    without = points - np.outer((points - reading.mean) @ along, along)
+    assert without.var(0).sum() > 0.99 * points.var(0).sum()  # the filter has next to no variance
+    with pytest.raises(ValueError, match="nothing to read"):
+        axes.fit_reading(points, np.ones(4000))
+
+
+def test_an_unread_axis_costs_by_its_length_only():
+    model, data = network("transformer"), episodes(count=12)
+    last = model.config.n_layers
+    first = model.config.first_output_token
+    weight = model.tokens.weight[first : first + model.config.n_outputs].detach().double().numpy()
+    unread = np.linalg.svd(weight - weight.mean(0))[2][-1]  # no softmax over the outcomes sees it
+    assert axes.visible(model, unread) < 1e-9 < axes.visible(model, np.linalg.svd(weight)[2][0])
+    bench = axes.AxisBench(model, data, last)
+    found = axes.two_ways(model, bench.points, unread, data)
+    assert found["direct"] == pytest.approx(0, abs=1e-9)
+    assert found["both"] == pytest.approx(found["length"], abs=1e-9)
+    whole = bench.cost(bench.points.mean((0, 1)), unread, unread)["kl"]
+    assert whole == pytest.approx(found["both"], abs=1e-4)
+    held = bench.hold(unread, bench.points.mean((0, 1)), 5, np.random.default_rng(0))
+    assert len(held.draws) == 5 and held.value == pytest.approx(whole)
+
+
+def test_precision_adds_up_and_knows_a_planted_margin():
+    posterior = episodes(count=6).posterior.numpy()
+    odds = np.where(posterior > 0, 5.0, 0.0)  # every possible value e^5 times as likely
+    log2_prob = (odds - np.log(np.exp(odds).sum(-1, keepdims=True))) / math.log(2)
+    found = axes.precision(log2_prob, posterior)
+    assert found.kl == pytest.approx(found.leak) and found.uneven == pytest.approx(0, abs=1e-12)
+    np.testing.assert_allclose(found.margin[1:], 5)
+    tilted = odds + np.where(posterior > 0, np.arange(posterior.shape[-1]) * 0.1, 0)
+    log2_prob = (tilted - np.log(np.exp(tilted).sum(-1, keepdims=True))) / math.log(2)
+    found = axes.precision(log2_prob, posterior)
+    assert found.uneven > 1e-3 and found.kl == pytest.approx(found.leak + found.uneven)
 
 
 # ---- beliefs
@@ -419,6 +692,64 @@ def test_blobs_are_counted_and_a_filled_simplex_has_no_count():
     filled = simplex_points(1000, 1)[:, 0]
     found = clusters.clusters(filled[:, :2], filled.argmax(-1), most=8)
     assert found.labelled < 0.5 and found.labelled < blobs.labelled
+
+
+def test_silhouettes_know_blobs_from_a_lump_of_their_covariance():
+    draw = np.random.default_rng(3)
+    points = 9 * np.eye(4)[:3][np.repeat(np.arange(3), 60)] + draw.normal(size=(180, 4))
+    found = clusters.silhouettes(points, [2, 3, 4])
+    lump = clusters.matched_gaussian(points, draw)
+    assert found.argmax() == 1 and found[1] > 0.7 > 0.5 > clusters.silhouettes(lump, [3])[0]
+    assert np.allclose(np.cov(clusters.matched_gaussian(np.tile(points, (60, 1)), draw).T), np.cov(points.T), atol=0.6)
+    axes = clusters.leading(np.concatenate([points, points], 1), 8)  # every channel twice: 4 axes, not 8
+    assert axes.shape == (180, 4) and np.allclose(clusters.silhouettes(axes, [3]), found[1])
+
+
+def test_sharp_chains_keep_to_the_grid_and_name_their_states():
+    from bayeswind_lib.ledger.probed.beliefs import sharp_episodes
+
+    tunnel = bw.tunnels.HMM(n_states=3, n_symbols=3, length=30)
+    data = sharp_episodes(tunnel, 200, rng(5))
+    E, states, symbols = (data.latents[name] for name in ("emission", "states", "observations"))
+    assert torch.allclose(E.sort(-1).values, torch.tensor([0.05, 0.05, 0.9], dtype=torch.float64).expand_as(E))
+    assert (E.argmax(-1).sort(-1).values == torch.arange(3)).all()
+    named = E.argmax(-1).gather(1, states) == symbols
+    assert 0.88 < float(named.double().mean()) < 0.92
+    moves = data.latents["transition"][torch.arange(200)[:, None], states[:, :-1]].gather(-1, states[:, 1:, None])
+    assert float(moves.mean()) > 0.36  # the chain follows its matrix: a chain that does not has a third
+    assert np.allclose(tunnel.posterior(data.inputs), data.posterior)
+
+
+# ---- parts of a filter
+
+
+def test_the_parts_of_a_filter_fit_together():
+    tunnel = bw.tunnels.HMM(n_states=3, n_symbols=4, length=6)
+    data = tunnel.sample(20, rng(3))
+    found = filtering.goals(tunnel, data)
+    assert np.allclose(found["belief"], data.posterior) and found["entropy"].shape == (20, 6, 1)
+    assert np.allclose(found["belief"] - found["memory"], filtering.rungs(tunnel, data.inputs)["stationary × emission"])
+    T, share = data.latents["transition"].numpy(), found["memoryless"]
+    steps = found["next"][:, :-1] - found["predicted"][:, 1:]  # alpha_t T is the prediction of the next step
+    assert np.allclose(steps, 0) and np.allclose(found["log belief"].sum(-1), 0)
+    pi = found["belief"] @ T - found["next"]
+    assert np.allclose(pi @ T, pi) and np.allclose(pi.sum(-1), 1) and share.shape == pi.shape
+    assert np.allclose(found["previous"][:, 1:] + pi[:, 1:], found["belief"][:, :-1])
+
+
+def test_memory_is_read_where_it_is_and_not_from_what_has_none():
+    tunnel = bw.tunnels.HMM(n_states=3, n_symbols=3, length=8)
+    data = tunnel.sample(90, rng(4))
+    goal, said = filtering.goals(tunnel, data), filtering.rungs(tunnel, data.inputs)
+    assert filtering.held_out(goal["memory"], goal["memory"], alpha=1e-9) > 0.999
+    assert abs(filtering.held_out(said["stationary × emission"], goal["memory"])) < 0.1
+    assert filtering.held_out(said["stationary × emission"], goal["belief"]) > 0.7  # and yet the belief seems to be there
+    assert filtering.memory_share(goal["log belief"], goal, 1e-9) > 0.999  # the exact belief has all of it
+    assert abs(filtering.memory_share(said["inputs"], goal)) < 0.3
+    assert filtering.memory_share(filtering.log_ratios(said["last 2 symbols"]), goal, 1e-6) > 0.6
+    draws = filtering.shuffled(said["stationary × emission"], goal["belief"], 20, np.random.default_rng(0))
+    assert draws.shape == (20,) and draws.mean() < 0.1 and draws.max() < 0.5
+    assert filtering.bits(goal["log belief"], goal["belief"], 1e-9) < 1e-6 < filtering.bits(said["inputs"], goal["belief"])
 
 
 # ---- nulls

@@ -56,6 +56,15 @@ def test_the_note_says_what_rounding_costs(kept, tmp_path):
     assert json.loads(json.dumps(note)) == note
 
 
+def test_some_of_the_snapshots_are_enough_and_the_ends_always_go_in(kept, tmp_path):
+    row, folder = kept
+    path = ship_snapshots(row, folder, tmp_path, n_episodes=4, steps=[2])
+    found = bw.checkpoints.load_snapshots(row["name"], 0, path.parents[1])
+    assert found.steps == [0, 2, 8] and list(found.note["kl"]) == ["0", "2", "8"]
+    with pytest.raises(ValueError, match="kept no snapshot of step 3, 5"):
+        ship_snapshots(row, folder, tmp_path, steps=[2, 3, 5])
+
+
 def test_rounding_is_at_most_half_a_step_of_each_row():
     x = {"map": torch.randn(7, 5, generator=torch.Generator().manual_seed(0)), "gain": torch.ones(3), "zero": torch.zeros(2, 2)}
     back = snapshots.rounded(x)
@@ -85,3 +94,10 @@ def test_a_run_without_snapshots_is_told(tmp_path):
     (row,) = sweep([cell], tmp_path, None, 0, 1, lambda words: None, 16, "cpu")
     with pytest.raises(ValueError, match="kept no snapshots"):
         ship_snapshots(row, tmp_path, tmp_path)
+
+
+def test_the_plan_keeps_twenty_of_each_run():
+    cells = plans.plan("snapshots")
+    assert len(cells) == 12 and {cell.recipe.schedule for cell in cells} == {"linear", "constant"}
+    assert all(len(cell.recipe.snapshot_steps) >= 20 for cell in cells)
+    assert len({cell.name for cell in cells}) == 4

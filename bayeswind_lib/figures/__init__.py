@@ -16,9 +16,10 @@ from bayeswind_lib.figures.curves import (
 )
 from bayeswind_lib.figures.gaussians import bands, ellipses
 from bayeswind_lib.figures.maps import attention_map, heatmaps
+from bayeswind_lib.figures.planes import planes
 from bayeswind_lib.figures.plot import Plot, draw
 from bayeswind_lib.figures.points import rungs, scatter_two_measures
-from bayeswind_lib.figures.simplex import on_simplex, simplex_trails
+from bayeswind_lib.figures.simplex import on_simplex, simplex_clouds, simplex_trails
 from bayeswind_lib.figures.style import COLOURS, ORACLE, STYLE, style
 from bayeswind_lib.figures.tables import Table, glue, table
 from bayeswind_lib.figures.words import number, quantity
@@ -42,9 +43,11 @@ __all__ = [
     "lines",
     "number",
     "on_simplex",
+    "planes",
     "quantity",
     "rungs",
     "scatter_two_measures",
+    "simplex_clouds",
     "simplex_trails",
     "style",
     "table",

@@ -83,6 +83,8 @@ def heatmaps(
     y_label: str = "",
     value: str = "weight",
     title: str = "",
+    height: float | None = None,
+    every: int = 1,
 ) -> Plot:
     """Tables of numbers between 0 and 1 side by side, on one scale of colours.
 
@@ -93,6 +95,8 @@ def heatmaps(
         x_label, y_label: what columns and rows are.
         value: what a colour stands for.
         title: above the panels.
+        height: of the figure, inches; by default what suits the number of panels.
+        every: write only every so many names beside the panels.
     Raises:
         ValueError: if shapes or names do not fit, or a number is not between 0 and 1.
     """
@@ -110,8 +114,8 @@ def heatmaps(
         panes = figure.subplots(1, len(tables), sharey=True, squeeze=False)[0]
         for pane, (label, table) in zip(panes, tables.items(), strict=True):
             image = pane.imshow(table, vmin=0, vmax=1, interpolation="nearest")
-            pane.set_xticks(range(shape[1]), columns, rotation=90, fontsize=9.5)
-            pane.set_yticks(range(shape[0]), rows, fontsize=10)
+            pane.set_xticks(range(0, shape[1], every), columns[::every], rotation=90, fontsize=9.5)
+            pane.set_yticks(range(0, shape[0], every), rows[::every], fontsize=10)
             pane.grid(visible=False)
             pane.set_xlabel(x_label)
             pane.set_title(label, fontsize=11.5)
@@ -132,7 +136,8 @@ def heatmaps(
         alt.append(told)
     data = {"row": np.repeat(np.array(rows), shape[1]), "column": np.tile(np.array(columns), shape[0])}
     data |= {label: table.ravel() for label, table in tables.items()}
-    return draw(paint, " ".join(sentence(part) for part in alt if part), data, height=3.6 if len(tables) < 3 else 3.8)
+    height = height or (3.6 if len(tables) < 3 else 3.8)
+    return draw(paint, " ".join(sentence(part) for part in alt if part), data, height=height)
 
 
 def _frame(row: int, column: int):

@@ -1,6 +1,6 @@
-"""Beliefs about three states as points of a triangle, and the way that they go.
+"""Beliefs about three states as points of a triangle: the way that they go, and clouds of them.
 
-Axes: K steps, S = 3 states.
+Axes: K steps, N points, S = 3 states.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from bayeswind_lib.figures.plot import Plot, draw
-from bayeswind_lib.figures.style import DARK, GREY, ORACLE, line_style
+from bayeswind_lib.figures.style import COLOURS, DARK, GREY, ORACLE, line_style
 from bayeswind_lib.figures.words import array, largest_gap, number, sentence
 
 # Where certainty about each state stands: left, right, top.
@@ -113,3 +113,90 @@ def _paint_trails(axes, beliefs: Mapping[str, np.ndarray], exact: str) -> None:
         )
     if len(beliefs) > 1:
         axes.legend(loc="upper left", bbox_to_anchor=(-0.02, 1.0))
+
+
+def simplex_clouds(
+    clouds: Mapping[str, Sequence[Sequence[float]]],
+    labels: Sequence[str] = ("state 0", "state 1", "state 2"),
+    *,
+    exact: str = "exact posterior",
+    columns: int = 3,
+    title: str = "",
+) -> Plot:
+    """Many beliefs about three states, a triangle for each label, side by side.
+
+    A point has the colour of its *exact* belief in every panel: the colours of the three corners,
+    mixed by it. So a panel that has the colours in the right places has the beliefs, whatever its
+    outline; points that are not distributions (readings of a linear map) fall outside.
+
+    Args:
+        clouds: points (N, 3) by label, rows sum to 1, all of one length N, the same order.
+        labels: names of the corners: left, right, top.
+        exact: the label of the truth, which must be among the clouds.
+        columns: panels in a row.
+        title: above all panels.
+    Raises:
+        ValueError: if the truth is missing, no distribution, or a cloud has another shape.
+    """
+    points = {label: array(cloud) for label, cloud in clouds.items()}
+    if exact not in points:
+        raise ValueError(f"exact is {exact!r}, but the clouds are {', '.join(points) or 'none'}")
+    for label, rows in points.items():
+        if rows.shape != (len(points[exact]), 3):
+            raise ValueError(f"{label} has shape {rows.shape}: expected {(len(points[exact]), 3)}")
+        if np.abs(rows.sum(1) - 1).max(initial=0) > 1e-4:
+            raise ValueError(f"rows of {label} must sum to 1")
+    if points[exact].min() < 0:
+        raise ValueError(f"rows of {exact} are no distributions")
+
+    def paint(axes):
+        figure, n = axes.figure, min(columns, len(points))
+        axes.remove()
+        panes = figure.subplots(-(-len(points) // n), n, squeeze=False).ravel()
+        for pane, (label, rows) in zip(panes, points.items(), strict=False):
+            _paint_cloud(pane, rows, points[exact], labels)
+            pane.set_title(label, fontsize=11.5, loc="center")
+        for pane in panes[len(points):]:
+            pane.remove()
+        if title:
+            figure.suptitle(title, fontsize=12.5, x=0.02, ha="left")
+
+    told = [_told_of_cloud(label, rows, points[exact], label == exact) for label, rows in points.items()]
+    parts = [title, f"{len(points[exact])} beliefs about {', '.join(labels)} as points of a triangle", *told]
+    alt = " ".join(sentence(part) for part in parts if part)
+    data = {f"{label}, {name}": rows[:, i] for label, rows in points.items() for i, name in enumerate(labels)}
+    rows_of_panels = -(-len(points) // min(columns, len(points)))
+    return draw(paint, alt, data, height=0.2 + 2.0 * rows_of_panels)
+
+
+def _paint_cloud(axes, rows: np.ndarray, truth: np.ndarray, labels: Sequence[str]) -> None:
+    edge = np.vstack([CORNERS, CORNERS[:1]])
+    axes.plot(*edge.T, color=GREY, linewidth=1.0, zorder=1)
+    axes.scatter(*on_simplex(rows).T, c=mixed_colours(truth), s=5, linewidths=0, alpha=0.8, zorder=2)
+    places = zip(labels, CORNERS, [(-4, -12), (4, -12), (0, 4)], strict=True)
+    ground = {"facecolor": "#FFFFFF", "edgecolor": "none", "alpha": 0.7, "pad": 0.6}  # points may lie there
+    for name, corner, offset in places:
+        axes.annotate(
+            name, corner, xytext=offset, textcoords="offset points", ha="center", fontsize=9.5, bbox=ground, zorder=5,
+        )
+    axes.set_aspect("equal")
+    axes.set(xlim=(-0.14, 1.14), ylim=(-0.23, 1.04))
+    axes.axis("off")
+
+
+def mixed_colours(belief: np.ndarray) -> np.ndarray:
+    """Colours of the three corners mixed by beliefs (N, 3), red green blue in 0..1: (N, 3)."""
+    corners = np.array([[int(c[i : i + 2], 16) / 255 for i in (1, 3, 5)] for c in COLOURS[:3]])
+    return np.clip(belief @ corners, 0, 1)
+
+
+def _told_of_cloud(label: str, rows: np.ndarray, truth: np.ndarray, is_truth: bool) -> str:
+    inside = (rows >= -1e-9).all(1).mean()
+    spread = np.sqrt(((rows - rows.mean(0)) ** 2).sum(1).mean())
+    words = f"{label}: root mean square distance to its mean {number(spread)}"
+    if is_truth:
+        far = np.abs(rows - 1 / 3).sum(1) / 2
+        return f"{words}; total variation to the even belief, {largest_gap(far, range(1, len(rows) + 1), '', 'at point')}"
+    distance = np.abs(rows - truth).sum(1) / 2
+    gap = largest_gap(distance, range(1, len(rows) + 1), "", "at point")
+    return f"{words}; total variation to the truth, mean {number(distance.mean())}, {gap}; share inside the triangle {number(inside)}"

@@ -74,7 +74,7 @@ def make_records(
     with _one_thread():
         about = describe_environment(torch.device("cpu"))
         for name, maker in makers.items():
-            record = maker(n_episodes) | {"seed": SEED, "n_episodes": n_episodes} | about
+            record = {"seed": SEED, "n_episodes": n_episodes} | maker(n_episodes) | about
             written = store.write(name, record, folder)
             report(f"{name}: {'written' if written else 'unchanged'}")
             changed += [name] if written else []

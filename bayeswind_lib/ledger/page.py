@@ -235,7 +235,8 @@ def measured(row: dict) -> str:
         return "infinite"
     if row["runs"] or row["standard_error"]:
         return _with_error(value, row["standard_error"])
-    return _like(value, row["published_text"]) if row["status"] == "reproduced" else _short(value)
+    one_end = row["published_text"].split(" ")[0]  # of a range, where one was printed
+    return _like(value, one_end) if row["status"] == "reproduced" else _short(value)
 
 
 def null(row: dict) -> str:

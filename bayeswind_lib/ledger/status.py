@@ -280,6 +280,10 @@ NULLS = {
     "parameters": "a network of random depth and width",
     "entropy_rounding": "random distributions in bfloat16",
     "published": "the same arithmetic on numbers drawn at random",
+    "random_direction": "as long a push in a random direction",
+    "noise": "noise as long as what the layer writes",
+    "line": "weights that go straight from start to end", "walk": "weights that drift at random",
+    "shuffled": "answers of other sequences", "gaussian": "one Gaussian cloud of the same covariance",
 }
 
 

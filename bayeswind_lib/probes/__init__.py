@@ -1,10 +1,23 @@
-"""Opening a trained network: activations, ablation, keys, routing, values, beliefs, clusters.
+"""Opening a trained network: activations, ablation, keys, routing, values, beliefs, clusters, filters.
 
 Every probe returns its number together with its null. Probes know networks and tunnels; a network
 is never changed by one.
 """
 
-from bayeswind_lib.probes import ablation, beliefs, clusters, keys, nulls, progress, routing, values
+from bayeswind_lib.probes import (
+    ablation,
+    axes,
+    beliefs,
+    clusters,
+    exchange,
+    filtering,
+    keys,
+    layers,
+    nulls,
+    progress,
+    routing,
+    values,
+)
 from bayeswind_lib.probes.ablation import Bench, Effect, ablate, concentration, parts, swap
 from bayeswind_lib.probes.activations import activations, edit, resume
 from bayeswind_lib.probes.nulls import Measured, untrained
@@ -12,7 +25,8 @@ from bayeswind_lib.probes.report import report
 from bayeswind_lib.probes.sites import Site, shapes, sites, table
 
 __all__ = [
-    "Bench", "Effect", "Measured", "Site", "ablate", "ablation", "activations", "beliefs",
-    "clusters", "concentration", "edit", "keys", "nulls", "parts", "progress", "report", "resume", "routing",
+    "Bench", "Effect", "Measured", "Site", "ablate", "ablation", "activations", "axes", "beliefs",
+    "clusters", "concentration", "edit", "exchange", "filtering", "keys", "layers", "nulls", "parts",
+    "progress", "report", "resume", "routing",
     "shapes", "sites", "swap", "table", "untrained", "values",
 ]

@@ -47,10 +47,14 @@ class Reader:
 
 
 def fit_reader(x: np.ndarray, belief: np.ndarray, alpha: float = 1e-3) -> Reader:
-    """Ridge regression of beliefs on channels: (N, D), (N, Y). The penalty is alpha N."""
+    """Ridge regression of beliefs on channels: (N, D), (N, Y).
+
+    The penalty is alpha N times the mean variance of a channel, so that a stream twice as long is
+    read as well: an untrained network's is short.
+    """
     from sklearn.linear_model import Ridge
 
-    found = Ridge(alpha * len(x)).fit(x, belief)
+    found = Ridge(alpha * len(x) * max(float(x.var(0).mean()), 1e-30)).fit(x, belief)
     return Reader(found.coef_, found.intercept_)
 
 

@@ -64,3 +64,29 @@ def clusters(points: np.ndarray, labels: np.ndarray, most: int = 10, dims: int |
         shapes.append(silhouette_score(points, found, sample_size=2000, random_state=seed) if k > 1 else np.nan)
     labelled = silhouette_score(points, labels, sample_size=2000, random_state=seed)
     return Clusters(counts, np.array(bic), np.array(shapes), float(labelled))
+
+
+def silhouettes(points: np.ndarray, counts, seed: int = 0, starts: int = 6) -> np.ndarray:
+    """Mean silhouette of k-means for each number of clusters, at least 2: (len(counts),).
+
+    The best of `starts` runs of k-means counts: fewer are quicker, and miss clusters where there are many.
+    """
+    from sklearn.cluster import KMeans
+    from sklearn.metrics import silhouette_score
+
+    found = [KMeans(k, n_init=starts, random_state=seed).fit_predict(points) for k in counts]
+    return np.array([silhouette_score(points, labels) for labels in found])
+
+
+def matched_gaussian(points: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """As many points of a Gaussian with the mean and covariance of points (N, D): a cloud of one lump."""
+    centred = points - points.mean(0)
+    lengths, axes = np.linalg.svd(centred, full_matrices=False)[1:]
+    return points.mean(0) + rng.normal(size=(len(points), len(axes))) * lengths / np.sqrt(len(points)) @ axes
+
+
+def leading(points: np.ndarray, dims: int = 8) -> np.ndarray:
+    """Coordinates on the principal axes, at most `dims` and none without variance: (N, D) -> (N, dims)."""
+    centred = np.asarray(points, dtype=np.float64) - points.mean(0)
+    _, lengths, axes = np.linalg.svd(centred, full_matrices=False)
+    return centred @ axes[: min(dims, int((lengths > 1e-9 * lengths[0]).sum()))].T

@@ -4,17 +4,25 @@ The paper's number is a mean absolute cosine between layer 0's keys. How small t
 training depends on the number of channels, on whether heads are taken one by one, and on how a
 first W_K is drawn; each of these is a null here (Paper I, section 4; science notes 5.3 and 7.1).
 
-Axes: n tokens, D channels, H heads, C channels of one head.
+A cosine is not what attention sees. So there are two more questions here: what do the scores of a
+layer tell apart (`score_parts`), and what is lost when keys, queries or values of different tokens
+are made alike (`made_alike`)?
+
+Axes: n tokens, D channels, H heads, C channels of one head; B episodes, K questions, T places.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import nn
 
-from bayeswind_lib.probes.nulls import Measured, against, untrained
+from bayeswind_lib.probes.ablation import Bench, Effect
+from bayeswind_lib.probes.activations import activations, edit, resume
+from bayeswind_lib.probes.nulls import Measured, untrained
+from bayeswind_lib.tunnels import Episodes
 
 NULLS = ("isotropic", "untrained", "shuffled", "matched")
 
@@ -82,6 +90,7 @@ def welch_bound(n: int, n_channels: int) -> float:
 def orthogonality(
     model: nn.Module, tokens: torch.Tensor, layer: int = 0, head: int | None = None,
     centred: bool = False, draws: int = 200, rng: torch.Generator | None = None,
+    drawn: dict[str, torch.Tensor] | None = None,
 ) -> dict[str, Measured]:
     """The mean absolute cosine between the keys of some tokens, beside four nulls.
 
@@ -90,30 +99,49 @@ def orthogonality(
         head: one head's C channels; None: all heads side by side, D channels.
         draws: of each null.
         rng: for the nulls.
+        drawn: what `drawn_keys` gave for these tokens, when more than one head is looked at.
     Returns:
-        one `Measured` a null. "isotropic": vectors without a preferred direction. "untrained":
-        the same network before training. "shuffled": every row of W_K with its weights in another
-        order, so that keys are other mixtures of the same embeddings. "matched": Gaussian vectors
-        with the mean and covariance of the keys.
+        one `Measured` a null, named as in `drawn_keys`.
     """
-    rng = rng or torch.Generator().manual_seed(0)
     keys = pick(key_vectors(model, tokens, layer), head)  # (n, C) or (n, D)
-    value = mean_cosine(keys, centred)
+    drawn = drawn or drawn_keys(model, tokens, layer, draws, rng)
+    return {
+        name: Measured(float(mean_cosine(keys, centred)), mean_cosine(pick(x, head), centred).numpy(), name)
+        for name, x in drawn.items()
+    }
+
+
+def drawn_keys(
+    model: nn.Module, tokens: torch.Tensor, layer: int = 0, draws: int = 200,
+    rng: torch.Generator | None = None,
+) -> dict[str, torch.Tensor]:
+    """Keys of tokens as four nulls draw them, float32 (R, H, n, C) each.
+
+    "isotropic": vectors without a preferred direction. "untrained": the same network before
+    training. "shuffled": every row of W_K with its weights in another order, so that keys are other
+    mixtures of the same embeddings. "matched": Gaussian vectors with the mean and covariance of the
+    keys, all heads side by side.
+
+    Raises:
+        ValueError: for no draws at all.
+    """
+    if draws < 1:
+        raise ValueError(f"draws is {draws}: a null needs at least one")
+    rng = rng or torch.Generator().manual_seed(0)
+    keys = key_vectors(model, tokens, layer)  # (H, n, C)
+    wide = pick(keys, None)
     makers = {
         "isotropic": lambda: torch.randn(keys.shape, generator=rng),
-        "untrained": lambda: pick(key_vectors(untrained(model, rng), tokens, layer), head),
-        "shuffled": lambda: pick(shuffled_keys(model, tokens, layer, rng), head),
-        "matched": lambda: matched_gaussian(keys, rng),
+        "untrained": lambda: key_vectors(untrained(model, rng), tokens, layer),
+        "shuffled": lambda: shuffled_keys(model, tokens, layer, rng),
+        "matched": lambda: matched_gaussian(wide, rng).unflatten(-1, (len(keys), -1)).transpose(0, 1),
     }
-    return {
-        name: against(value, lambda make=make: mean_cosine(make(), centred), draws, name)
-        for name, make in makers.items()
-    }
+    return {name: torch.stack([make() for _ in range(draws)]) for name, make in makers.items()}
 
 
 def pick(keys: torch.Tensor, head: int | None) -> torch.Tensor:
-    """One head's keys, or all side by side: (H, n, C) -> (n, C) or (n, H C)."""
-    return keys[head] if head is not None else keys.transpose(0, 1).flatten(1)
+    """One head's keys, or all side by side: (..., H, n, C) -> (..., n, C) or (..., n, H C)."""
+    return keys[..., head, :, :] if head is not None else keys.transpose(-3, -2).flatten(-2)
 
 
 @torch.no_grad()
@@ -131,3 +159,105 @@ def matched_gaussian(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
     mean = x.mean(0, keepdim=True)
     mixing = torch.randn(len(x), len(x), generator=rng, dtype=x.dtype) / math.sqrt(len(x) - 1)
     return mean + mixing @ (x - mean)
+
+
+ASKED, SHOWN = slice(0, None, 2), slice(1, None, 2)  # places of key tokens and of value tokens
+ALIKE = ("mean", "resample", "noise")
+
+
+def made_alike(how: str, places: slice, rng: torch.Generator | None = None) -> Callable:
+    """A change for `edit`: what tells the tokens at some places apart is taken away.
+
+    Args:
+        how: "mean": every episode has the mean over episodes, at the same place. "resample": it has
+            what another episode, drawn at random, has there. "noise", the control: it keeps its own
+            and gets a random vector as long as what "mean" would take away.
+        places: which places (axis 2) are changed: ASKED or SHOWN.
+        rng: for "resample" and "noise".
+    Returns:
+        a function of (B, H, T, C).
+    Raises:
+        ValueError: for another way.
+    """
+    if how not in ALIKE:
+        raise ValueError(f"how is {how!r}: choose one of {', '.join(ALIKE)}")
+
+    def change(x: torch.Tensor) -> torch.Tensor:
+        x, own = x.clone(), x[:, :, places]
+        mean = own.mean(0, keepdim=True)
+        if how == "mean":
+            new = mean.expand_as(own)
+        elif how == "resample":
+            new = own[torch.randint(len(own), (len(own),), generator=rng)]
+        else:
+            random = torch.randn(own.shape, generator=rng, dtype=own.dtype)
+            size = (own - mean).norm(dim=-1, keepdim=True) / random.norm(dim=-1, keepdim=True)
+            new = own + size * random
+        x[:, :, places] = new
+        return x
+
+    return change
+
+
+def cost_of_alike(bench: Bench, site: str, places: slice, how: str = "mean") -> Effect:
+    """What it costs to make the tokens at some places alike in "key.0", "query.0" or "value.0"."""
+    layer = int(site.split(".")[1])
+    with edit(bench.model, {site: made_alike(how, places, bench.rng)}):
+        logits = resume(bench.model, bench.known[f"residual.{layer}"], layer)
+    return bench.compare(logits, site, how)
+
+
+def token_means(x: torch.Tensor, tokens: torch.Tensor, n_tokens: int) -> torch.Tensor:
+    """Mean of an activation over all places with the same token: (B, H, K, C), (B, K) -> (H, n, C).
+
+    Raises:
+        ValueError: if one of the tokens 0..n - 1 does not occur.
+    """
+    same = torch.nn.functional.one_hot(tokens, n_tokens).to(x.dtype)  # (B, K, n)
+    counts = same.sum((0, 1))
+    if not (counts > 0).all():
+        raise ValueError(f"only {int((counts > 0).sum())} of {n_tokens} tokens occur: give more episodes")
+    return torch.einsum("bhkc,bkn->hnc", x, same) / counts[:, None]
+
+
+def score_parts(queries: torch.Tensor, keys: torch.Tensor) -> dict[str, torch.Tensor]:
+    """What scores tell apart, in nats: queries (H, m, C) and keys (H, n, C) -> each (H,).
+
+    The score of question i and shown token j is split into four sums: a level, a part of i (which
+    softmax does not see), a part of j, and the rest, which belongs to the pair.
+
+    Returns:
+        "preference": standard deviation of the part of j: some tokens get more attention whoever asks.
+        "binding": standard deviation of the rest: who asks decides which token gets more.
+        "margin": mean score of a question with the token of its own number, less that with the
+        others; NaN unless m = n.
+    """
+    scores = (queries @ keys.mT / math.sqrt(keys.shape[-1])).double()  # (H, m, n)
+    level, of_shown = scores.mean((1, 2), keepdim=True), scores.mean(1, keepdim=True)
+    rest = scores - of_shown - scores.mean(2, keepdim=True) + level
+    margin = torch.full((len(scores),), torch.nan, dtype=torch.float64)
+    n = scores.shape[-1]
+    if scores.shape[1] == n:
+        own = scores.diagonal(dim1=1, dim2=2).sum(-1)
+        margin = own / n - (scores.sum((1, 2)) - own) / (n * (n - 1))
+    preference = (of_shown - level).square().mean((1, 2)).sqrt()
+    return {"preference": preference, "binding": rest.square().mean((1, 2)).sqrt(), "margin": margin}
+
+
+def scores_in_place(model: nn.Module, episodes: Episodes, layer: int = 0) -> dict[str, dict[str, torch.Tensor]]:
+    """`score_parts` between questions and what was shown, as it is in episodes, places included.
+
+    Returns:
+        "keys": against earlier key tokens. "values": against value tokens. "pairs": against the
+        places of values, told apart by the key before them (what a lookup at that place needs).
+    """
+    parts = activations(model, episodes.inputs, [f"query.{layer}", f"key.{layer}"])
+    q, k = parts[f"query.{layer}"][:, :, ASKED], parts[f"key.{layer}"]
+    asked, values = episodes.latents["keys"], episodes.latents["values"]
+    V = model.config.n_outputs
+    queries, n_shown = token_means(q, asked, V), k[:, :, SHOWN].shape[2]
+    shown = {
+        "keys": (k[:, :, ASKED], asked), "values": (k[:, :, SHOWN], values[:, :n_shown]),
+        "pairs": (k[:, :, SHOWN], asked[:, :n_shown]),
+    }
+    return {name: score_parts(queries, token_means(x, which, V)) for name, (x, which) in shown.items()}

@@ -1,15 +1,18 @@
 """The frame before the precision? How far attention, values and belief are from their end, over training.
 
-Three distances of a snapshot from the end of its run, each on the same episodes, each divided by
-its own start, so that 0 is untrained and 1 is done (notes 7.6). A schedule that ends at rate zero
-brings every distance to zero at the end; what counts is which comes first, and with which null.
+Distances of a snapshot from the end of its run, each on the same episodes (notes 7.6). Two things
+that are measured in different ways cannot be compared by the size of their numbers; so there are
+also `line` and `walk` (what the distances are if nothing comes first), `equivalent_share` (blind
+to the scale of a distance) and `transplants` (both in bits).
 
-Axes: C snapshots, L layers, B episodes, H heads, T tokens, D channels.
+Axes: C snapshots, L layers, B episodes, H heads, T tokens, D channels, S shares of a way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,8 +20,13 @@ import torch
 from torch import nn
 
 from bayeswind_lib import scoring
-from bayeswind_lib.probes.activations import activations
+from bayeswind_lib.probes.activations import activations, edit
 from bayeswind_lib.tunnels import Episodes
+
+Weights = Mapping[str, torch.Tensor]
+
+
+# ---- distances
 
 
 def pattern_distance(p: torch.Tensor, q: torch.Tensor) -> float:
@@ -29,15 +37,91 @@ def pattern_distance(p: torch.Tensor, q: torch.Tensor) -> float:
     return float((p - q).abs()[:, :, 1:].sum(-1).mean() / 2)
 
 
+def row_centred_scores(pattern: torch.Tensor) -> torch.Tensor:
+    """The scores behind attention patterns (B, H, T, T), less the mean of each row's visible keys.
+
+    A softmax forgets what all keys of a query have in common, so this is all that there is to know
+    of scores. Zero at later keys, and for the first query.
+    """
+    visible = torch.ones_like(pattern[0, 0]).tril()  # (T, T)
+    logs = pattern.clamp(min=1e-30).log() * visible
+    return (logs - logs.sum(-1, keepdim=True) / visible.sum(-1, keepdim=True)) * visible
+
+
+def score_distance(p: torch.Tensor, q: torch.Tensor) -> float:
+    """Root mean square of the difference of two patterns' row-centred scores, over that of the second's."""
+    here, there = row_centred_scores(p), row_centred_scores(q)
+    size = float(there.norm())
+    return float((here - there).norm()) / size if size > 0 else math.nan
+
+
 def linear_cka(x: torch.Tensor, y: torch.Tensor) -> float:
     """Linear centred kernel alignment of two sets of vectors (N, D), (N, E): 0 to 1.
 
     ||Y'X||^2 / (||X'X|| ||Y'Y||) with both centred (Kornblith et al., 2019): blind to rotations
-    and to the overall size.
+    and to the overall size. It is the cosine of the angle between the two centred Gram matrices.
     """
     x, y = (part.double() - part.double().mean(0) for part in (x, y))
     size = torch.linalg.matrix_norm(x.T @ x) * torch.linalg.matrix_norm(y.T @ y)
     return float(torch.linalg.matrix_norm(y.T @ x) ** 2 / size) if size > 0 else 0.0
+
+
+def gram_distance(cka: np.ndarray | float) -> np.ndarray | float:
+    """Length of the difference of the two Gram matrices, each of length 1: sqrt(2 - 2 CKA), 0 to sqrt 2."""
+    return np.sqrt(np.maximum(2 - 2 * np.asarray(cka, dtype=float), 0))
+
+
+# ---- what a snapshot does
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a network does on some episodes.
+
+    Attributes:
+        patterns: one (B, H, T, T) a layer.
+        values: what attention adds to the stream, one (B T, D) a layer.
+        kl, entropy_mae: divergence from the exact posterior, entropy error, bits.
+    """
+
+    patterns: list[torch.Tensor]
+    values: list[torch.Tensor]
+    kl: float
+    entropy_mae: float
+
+
+DISTANCES: dict[str, Callable[[Look, Look], list[float]]] = {  # by layer, from the second
+    "attention": lambda a, b: [pattern_distance(x, y) for x, y in zip(a.patterns, b.patterns, strict=True)],
+    "scores": lambda a, b: [score_distance(x, y) for x, y in zip(a.patterns, b.patterns, strict=True)],
+    "values": lambda a, b: [1 - linear_cka(x, y) for x, y in zip(a.values, b.values, strict=True)],
+}
+
+
+def look(model: nn.Module, episodes: Episodes) -> Look:
+    """Patterns, values and score of a network."""
+    found = activations(model, episodes.inputs, ["pattern.*", "attention.*"])
+    score = scoring.score_episodes(model, episodes)
+    return Look(
+        [x for name, x in found.items() if name.startswith("pattern")],
+        [x.flatten(0, 1) for name, x in found.items() if name.startswith("attention")],
+        score.kl, score.entropy_mae,
+    )
+
+
+def looks(model: nn.Module, snapshots: Mapping[float, Weights], episodes: Episodes) -> dict[float, Look]:
+    """`look` at every snapshot in turn, by step; the network is a shell and left as it was."""
+    kept = {name: part.clone() for name, part in model.state_dict().items()}
+    found = {}
+    try:
+        for step, weights in snapshots.items():
+            model.load_state_dict(weights)
+            found[step] = look(model.eval(), episodes)
+    finally:
+        model.load_state_dict(kept)
+    return found
+
+
+# ---- progress
 
 
 @dataclass(frozen=True)
@@ -49,34 +133,52 @@ class Progress:
         attention: (C, L), mean total variation of the patterns.
         values: (C, L), 1 - CKA of what attention adds to the stream.
         kl: (C,), divergence from the exact posterior, bits.
+        scores: (C, L), relative distance of the row-centred scores.
+        entropy_mae: (C,), entropy error, bits.
+        between: by measure, distance of each snapshot from the one before, mean over layers: (C - 1,).
     """
 
     steps: np.ndarray
     attention: np.ndarray
     values: np.ndarray
     kl: np.ndarray
+    scores: np.ndarray
+    entropy_mae: np.ndarray
+    between: dict[str, np.ndarray]
+
+    def distance(self, what: str) -> np.ndarray:
+        """Distance from the end, mean over layers, (C,); of the KL what it lacks of its end."""
+        distance = getattr(self, what)
+        return distance - distance[-1] if distance.ndim == 1 else distance.mean(1)
 
     def share(self, what: str) -> np.ndarray:
-        """Progress 1 - distance / first distance, mean over layers: (C,). For KL towards its end."""
-        distance = getattr(self, what)
-        distance = distance - distance[-1] if what == "kl" else distance.mean(1)
+        """Progress 1 - distance / first distance: (C,). For KL towards its end."""
+        distance = self.distance(what)
         return 1 - distance / distance[0]
 
     def steps_to(self, what: str, share: float) -> float:
-        """Updates until the progress stays at a share or above, between snapshots by its logarithm."""
-        done = self.share(what)
-        below = np.flatnonzero(done < share)
-        if not len(below):
-            return float(self.steps[0])
-        last = below[-1]
-        if last + 1 == len(done):
-            return float("nan")
-        a, b = np.log1p(self.steps[[last, last + 1]].astype(float))
-        weight = (share - done[last]) / (done[last + 1] - done[last])
-        return float(np.expm1(a + weight * (b - a)))
+        """Updates until the progress stays at a share or above; see `steps_to`."""
+        return steps_to(self.steps, self.share(what), share)
 
 
-def progress(model: nn.Module, snapshots: Mapping[int, Mapping], episodes: Episodes) -> Progress:
+def steps_to(steps: Sequence[float], done: Sequence[float], share: float) -> float:
+    """Updates until a progress curve (C,) stays at a share or above, between snapshots by their logarithm.
+
+    Straight in log(1 + step), so that step 0 has a place. NaN if the curve ends below.
+    """
+    steps, done = np.asarray(steps, dtype=float), np.asarray(done, dtype=float)
+    below = np.flatnonzero(done < share)
+    if not len(below):
+        return float(steps[0])
+    last = below[-1]
+    if last + 1 == len(done):
+        return math.nan
+    a, b = np.log1p(steps[[last, last + 1]])
+    weight = (share - done[last]) / (done[last + 1] - done[last])
+    return float(np.expm1(a + weight * (b - a)))
+
+
+def progress(model: nn.Module, snapshots: Mapping[float, Weights], episodes: Episodes) -> Progress:
     """Load every snapshot in turn and measure how far it is from the last.
 
     Args:
@@ -88,28 +190,102 @@ def progress(model: nn.Module, snapshots: Mapping[int, Mapping], episodes: Episo
     """
     if len(snapshots) < 2:
         raise ValueError(f"{len(snapshots)} snapshots show no progress: at least 2 are needed")
-    kept = {name: part.clone() for name, part in model.state_dict().items()}
-    try:
-        seen = [_look(model, weights, episodes) for weights in snapshots.values()]
-    finally:
-        model.load_state_dict(kept)
-    patterns, values, kl = zip(*seen, strict=True)
+    return progress_of(looks(model, snapshots, episodes))
+
+
+def progress_of(seen: Mapping[float, Look]) -> Progress:
+    """The distances between looks that were taken before, by step."""
+    every = list(seen.values())
+    far = {name: np.array([d(one, every[-1]) for one in every]) for name, d in DISTANCES.items()}
+    between = {
+        name: np.array([np.mean(d(a, b)) for a, b in zip(every, every[1:], strict=False)])
+        for name, d in DISTANCES.items()
+    }
     return Progress(
-        np.array(list(snapshots)),
-        np.array([_layers(pattern_distance, p, patterns[-1]) for p in patterns]),
-        np.array([_layers(lambda x, y: 1 - linear_cka(x, y), v, values[-1]) for v in values]),
-        np.array(kl),
+        steps=np.array(list(seen)), kl=np.array([one.kl for one in every]),
+        entropy_mae=np.array([one.entropy_mae for one in every]), between=between, **far,
     )
 
 
-def _look(model: nn.Module, weights: Mapping, episodes: Episodes) -> tuple[list, list, float]:
-    model.load_state_dict(weights)
-    model.eval()
-    found = activations(model, episodes.inputs, ["pattern.*", "attention.*"])
-    patterns = [x for name, x in found.items() if name.startswith("pattern")]
-    values = [x.flatten(0, 1) for name, x in found.items() if name.startswith("attention")]
-    return patterns, values, scoring.score_episodes(model, episodes).kl
+# ---- what the distances are if nothing comes first
 
 
-def _layers(distance, here: Sequence, end: Sequence) -> list[float]:
-    return [distance(x, y) for x, y in zip(here, end, strict=True)]
+def line(start: Weights, end: Weights, shares: Sequence[float]) -> dict[float, dict[str, torch.Tensor]]:
+    """Weights on the straight way from start to end, by share of the way: all parts move in step."""
+    return {share: {name: torch.lerp(x, end[name], share) for name, x in start.items()} for share in shares}
+
+
+def walk(
+    start: Weights, end: Weights, shares: Sequence[float], rng: torch.Generator
+) -> dict[float, dict[str, torch.Tensor]]:
+    """Weights on a random walk from the start, by share of its variance: random features that drift.
+
+    Each tensor gets as far, in the root mean square, as it got in the run; nothing is learned.
+    """
+    found, now, before = {}, {name: x.clone() for name, x in start.items()}, 0.0
+    size = {name: float((end[name] - x).square().mean().sqrt()) for name, x in start.items()}
+    for share in shares:
+        step = math.sqrt(max(share - before, 0.0))
+        now = {name: x + step * size[name] * torch.randn(x.shape, generator=rng) for name, x in now.items()}
+        found[share], before = now, share
+    return found
+
+
+def equivalent_share(distance: Sequence[float], way: Sequence[float], shares: Sequence[float]) -> np.ndarray:
+    """Where on a reference way the distance from the end is the same: (C,), share of the way.
+
+    A strictly increasing change of the distance changes both curves alike, and this not at all.
+
+    Args:
+        distance: (C,), of a run's snapshots from its end.
+        way: (S,), the same distance on the reference way. shares: (S,), rising, of that way.
+    """
+    falling = np.minimum.accumulate(np.asarray(way, dtype=float))
+    return np.interp(-np.asarray(distance, dtype=float), -falling, np.asarray(shares, dtype=float))
+
+
+# ---- in one unit
+
+
+def transplants(model: nn.Module, snapshots: Mapping[float, Weights], episodes: Episodes) -> dict[str, np.ndarray]:
+    """KL (bits) of networks that look where one snapshot looks and do the rest as another: (C,) each.
+
+    "old frame": the end of the run, with the attention patterns of the snapshot. "old rest": the
+    snapshot, with the patterns of the end.
+    """
+    seen, end = looks(model, snapshots, episodes), list(snapshots)[-1]
+    kept = {name: part.clone() for name, part in model.state_dict().items()}
+    found: dict[str, list[float]] = {"old frame": [], "old rest": []}
+    try:
+        for step in snapshots:
+            for what, frame, rest in (("old frame", step, end), ("old rest", end, step)):
+                model.load_state_dict(snapshots[rest])
+                with edit(model, _hand_out(seen[frame].patterns)):
+                    found[what].append(scoring.score_episodes(model, episodes, len(episodes)).kl)
+    finally:
+        model.load_state_dict(kept)
+    return {what: np.array(values) for what, values in found.items()}
+
+
+def _hand_out(patterns: Sequence[torch.Tensor]) -> dict[str, Callable]:
+    return {f"pattern.{i}": (lambda own, given=given: given) for i, given in enumerate(patterns)}
+
+
+# ---- two seeds
+
+
+def match_heads(p: torch.Tensor, q: torch.Tensor) -> list[int]:
+    """For each head of q the head of p that is paired with it, so that patterns differ least (B, H, T, T).
+
+    All pairings are tried: meant for few heads.
+    """
+    H = p.shape[1]
+    costs = np.array([[pattern_distance(p[:, [i]], q[:, [j]]) for i in range(H)] for j in range(H)])
+    return list(min(itertools.permutations(range(H)), key=lambda order: costs[range(H), order].sum()))
+
+
+def strangers(one: Look, other: Look) -> dict[str, list[float]]:
+    """Distances by layer between two runs: heads as numbered, "attention", and paired, "attention, paired"."""
+    found = {name: DISTANCES[name](one, other) for name in ("attention", "values")}
+    pairs = zip(one.patterns, other.patterns, strict=True)
+    return found | {"attention, paired": [pattern_distance(p[:, match_heads(p, q)], q) for p, q in pairs]}

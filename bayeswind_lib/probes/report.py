@@ -71,9 +71,10 @@ def token_sets(model: nn.Module) -> dict[str, torch.Tensor]:
 def key_rows(model: nn.Module, draws: int, rng: torch.Generator) -> Iterator[dict]:
     """Mean |cosine| of layer 0's keys, raw and centred, all heads side by side and one by one."""
     for name, tokens in token_sets(model).items():
+        drawn = keys.drawn_keys(model, tokens, 0, draws, rng)
         for head in (None, *range(model.config.n_heads)):
             for centred in (False, True):
-                found = keys.orthogonality(model, tokens, 0, head, centred, draws, rng)
+                found = keys.orthogonality(model, tokens, 0, head, centred, drawn=drawn)
                 row = {"tokens": name, "head": head, "centred": centred}
                 row["cosine"] = next(iter(found.values())).value
                 for null, measured in found.items():

@@ -51,7 +51,8 @@ def spread(points: np.ndarray) -> Spread:
     points = np.asarray(points, dtype=np.float64)
     if len(points) < 3:
         raise ValueError(f"{len(points)} points have no shape: at least 3 are needed")
-    found = PCA(svd_solver="full").fit(points)
+    many = len(points) > points.shape[1]  # then the covariance is the smaller matrix, and far quicker
+    found = PCA(svd_solver="covariance_eigh" if many else "full").fit(points)
     return Spread(found.explained_variance_ratio_, found.components_, found.mean_)
 
 
@@ -140,6 +141,42 @@ def random_walk_null(n_points: int, n_channels: int, draws: int, rng: torch.Gene
         steps = torch.randn(n_points, n_channels, generator=rng, dtype=torch.float64)
         found.append(spread(steps.cumsum(0).numpy()).shares[0])
     return np.array(found)
+
+
+def walk_shares(n_points: int) -> np.ndarray:
+    """Expected shares of the axes of one random walk in many channels: (n_points - 1,), largest first.
+
+    Share j is proportional to 1 / sin^2(pi j / 2K): the inverse of the Laplacian of a path.
+
+    >>> walk_shares(2).tolist()
+    [1.0]
+    """
+    if n_points < 2:
+        raise ValueError(f"a walk of {n_points} points has no axes: at least 2 are needed")
+    size = 1 / np.sin(np.pi * np.arange(1, n_points) / (2 * n_points)) ** 2
+    return size / size.sum()
+
+
+def of_kernel(covariance: np.ndarray) -> Spread:
+    """Principal axes of one sequence of points whose channels are independent and have this covariance.
+
+    Args:
+        covariance: (K, K), of one channel between positions, for example min(i, j) of a random walk.
+    Returns:
+        a `Spread` whose axes are the coordinates of the K points, of length 1, axis by axis: (K, K).
+    """
+    K = len(covariance)
+    centre = np.eye(K) - 1 / K
+    sizes, vectors = np.linalg.eigh(centre @ np.asarray(covariance, float) @ centre)
+    sizes = np.maximum(sizes[::-1], 0)
+    return Spread(sizes / sizes.sum(), vectors.T[::-1], np.zeros(K))
+
+
+def by_position(coordinate: np.ndarray) -> float:
+    """Share of a coordinate's variance (S, K) that lies between the means of the positions."""
+    coordinate = np.asarray(coordinate, dtype=np.float64)
+    whole = coordinate.var()
+    return float(coordinate.mean(0).var() / whole) if whole > 1e-24 else 0.0
 
 
 def first_axis(points: np.ndarray, draws: int = 200, rng: torch.Generator | None = None) -> Measured:

@@ -221,6 +221,37 @@ def convergence() -> list[Cell]:
     return cells
 
 
+N_SNAPSHOTS = 24  # log-spaced, the end included; a few early ones coincide
+
+
+def snapshots() -> list[Cell]:
+    """Runs whose weights are kept on the way: the rate falls as usual, or stays to the end."""
+    return [
+        cell(tunnel, "transformer", seed=seed, label=label, n_snapshots=N_SNAPSHOTS, **changes)
+        for tunnel, (label, changes), seed in itertools.product(
+            ("bijection", "hmm"), (("snapshots", {}), ("constant", {"schedule": "constant"})), SEEDS
+        )
+    ]
+
+
+# What is kept as it is: what decides where attention looks, and what it carries.
+FROZEN = {
+    "looks": ("*.query.weight", "*.key.weight"),
+    "carries": ("*.value.weight", "*.attention.output.weight"),
+}
+SETTLED = 526  # updates after which a frame is said to be there: one of the snapshots
+
+
+def frozen() -> list[Cell]:
+    """The bijection with a part of attention that is never trained, or no longer after a while."""
+    cells = []
+    for seed, (what, names) in itertools.product(SEEDS, FROZEN.items()):
+        for label, begin in ((f"frozen-{what}", 0), (f"settled-{what}", SETTLED)):
+            changes = {"frozen": names, "frozen_from": begin}
+            cells.append(cell("bijection", "transformer", seed=seed, label=label, **changes))
+    return cells
+
+
 ADAMW_RATES = (5e-4, 1e-3, 2e-3, 4e-3, 8e-3)
 MUON_RATES = (5e-3, 1e-2, 2e-2, 4e-2, 8e-2)
 
@@ -254,6 +285,8 @@ PLANS: dict[str, Callable[[], list[Cell]]] = {
     "published": published,
     "optimisers": optimisers,
     "convergence": convergence,
+    "snapshots": snapshots,
+    "frozen": frozen,
 }
 
 

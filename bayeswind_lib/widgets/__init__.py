@@ -15,6 +15,7 @@ from bayeswind_lib.widgets.network import (
     attention_explorer,
 )
 from bayeswind_lib.widgets.regression import RegressionExplorer, regression_explorer
+from bayeswind_lib.widgets.training import TrainingExplorer, training_explorer
 
 __all__ = [
     "AblationExplorer",
@@ -25,6 +26,7 @@ __all__ = [
     "HazardExplorer",
     "LadderExplorer",
     "RegressionExplorer",
+    "TrainingExplorer",
     "ablation_explorer",
     "attention_explorer",
     "bijection_explorer",
@@ -33,4 +35,5 @@ __all__ = [
     "hmm_explorer",
     "ladder_explorer",
     "regression_explorer",
+    "training_explorer",
 ]

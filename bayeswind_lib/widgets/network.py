@@ -1,7 +1,7 @@
 """Explorers of an opened network: where a head looks, and what is left without some heads.
 
 The book's pages carry their twins, `book/_static/attention_explorer.js` and `ablation_explorer.js`,
-which run the same network in the page.
+which run the same network in the page. `training.py` adds the third: a network on its way.
 
 Axes: K questions (scored positions), V values, T tokens, H heads.
 """

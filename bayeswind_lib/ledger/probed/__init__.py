@@ -25,4 +25,5 @@ def makers() -> dict[str, Callable[[int], dict]]:
 def _make(subject: str, n_episodes: int) -> dict:
     measure = importlib.import_module(f"{__name__}.{subject}").measure
     draws = DRAWS if n_episodes >= N_EPISODES else 3
-    return measure(min(n_episodes, N_EPISODES), draws) | {"n_draws": draws}
+    n_episodes = min(n_episodes, N_EPISODES)
+    return {"n_episodes": n_episodes, "n_draws": draws} | measure(n_episodes, draws)

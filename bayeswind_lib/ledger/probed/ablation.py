@@ -1,0 +1,258 @@
+"""The record `probe_ablation`: what trained networks depend on, beside what as large a disturbance costs.
+
+Under "networks", by name and seed: "layers" (a row a layer), "heads" (rises of the KL in three ways),
+"groups" (heads taken out together), "flow" (readable and handed over, before and after every write).
+Under "untrained", by name: the same of untrained twins, as far as it is a null.
+
+Axes: B episodes, K scored positions, L layers, H heads.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import torch
+
+from bayeswind_lib import checkpoints, probes, tunnels
+from bayeswind_lib.ledger.sampling import rng_for, summary
+from bayeswind_lib.probes import beliefs, exchange, layers
+from bayeswind_lib.probes.activations import activations, resume
+from bayeswind_lib.probes.layers import chance_to_be_right, layer_logits
+
+PUBLISHED = (("bijection-transformer", (0,)), ("bijection-transformer-posterior", (0,)), ("hmm-transformer", (0,)))
+CLASSROOM = (
+    ("bijection-transformer-classroom", (0, 1, 2)), ("bijection-transformer-classroom-posterior", (0, 1, 2)),
+    ("hmm-transformer-classroom", (0,)),
+)
+TWINS_OF = ("bijection-transformer", "hmm-transformer", "bijection-transformer-classroom", "hmm-transformer-classroom")
+HOWS = ("zero", "mean", "resample")
+LENGTHS = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0)  # of noise, in lengths of the update
+FIT, BENCH, PAIRS = 192, 32, 24  # the fewest episodes for each purpose
+
+
+def measure(n_episodes: int, draws: int) -> dict:
+    """All of the record.
+
+    Args:
+        n_episodes: half of them for heads and to fit readers, a quarter for layers, an eighth as
+            pairs; but never fewer than `FIT`, `BENCH` and `PAIRS` say.
+        draws: of each null; of noise and of twins at most 20, of subspaces at most 30.
+    """
+    found: dict = {}
+    for name, seeds in (*PUBLISHED, *CLASSROOM):
+        for seed in seeds:
+            found.setdefault(name, {})[str(seed)] = opened(checkpoints.load(name, seed), n_episodes, draws)
+    twins = {name: untrained(name, n_episodes, draws) for name in TWINS_OF}
+    return {"networks": found, "untrained": twins, "noise": noise_nulls(found)}
+
+
+def tunnel_of(model):
+    """The tunnel that a loaded network was trained in."""
+    return tunnels.build(model.record["tunnel"], model.record["tunnel_config"])
+
+
+def opened(model, n_episodes: int, draws: int) -> dict:
+    """Everything about one network."""
+    tunnel = tunnel_of(model)
+    many, few = (bench_of(model, max(BENCH, n_episodes // share)) for share in (2, 4))
+    rng, effects = rng_for(tunnel, 411), head_effects(many)
+    return {
+        "before": level(few, resume(model, few.known[last(model)], len(model.blocks))),
+        "layers": [layer_row(few, layer, min(draws, 20), rng) for layer in range(len(model.blocks))],
+        "before_heads": level(many, resume(model, many.known[last(model)], len(model.blocks))),
+        "heads": effects, "groups": group_rows(many, effects),
+        "flow": flow_rows(model, tunnel, n_episodes, min(draws, 30)),
+        "n_heads": len(many.episodes), "n_layers": len(few.episodes),
+        "n_fit": max(FIT, n_episodes // 2), "n_pairs": max(PAIRS, n_episodes // 8),
+    }
+
+
+def bench_of(model, n: int) -> probes.Bench:
+    """The bench of a network on n fixed episodes."""
+    tunnel = tunnel_of(model)
+    return probes.Bench(model, tunnel.sample(n, rng_for(tunnel, 410)), rng_for(tunnel, 412))
+
+
+def last(model) -> str:
+    """The name of the stream that leaves the last layer."""
+    return f"residual.{len(model.blocks)}"
+
+
+def level(bench: probes.Bench, logits: torch.Tensor) -> dict[str, float]:
+    """KL and entropy error (bits), TV and the chance to be right (probability) of some logits."""
+    found = {name: float(cells.mean()) for name, cells in bench.measures(logits).items() if name in ("kl", "entropy_mae", "tv")}
+    return found | {"right": chance_to_be_right(bench, logits)}
+
+
+def layer_row(bench: probes.Bench, layer: int, draws: int, rng: torch.Generator) -> dict:
+    """A layer changed in every way: level by way; "noise_draws" of its controls; noise of other lengths."""
+    L = len(bench.model.blocks)
+    ways = [way for way in layers.WAYS if way != "noise" and (way != "swap" or layer + 1 < L)]
+    row: dict = {way: level(bench, layer_logits(bench, layer, way, rng)) for way in ways}
+    noise = [level(bench, layer_logits(bench, layer, "noise", rng)) for _ in range(draws)]
+    row["noise"] = {name: float(np.mean([one[name] for one in noise])) for name in noise[0]}
+    row["noise_draws"] = summary(noise)
+    row["bypass_percentile"] = percentile(row["bypass"]["kl"], [one["kl"] for one in noise])
+    by_length = [level(bench, layer_logits(bench, layer, "noise", rng, length)) for length in LENGTHS]
+    row["by_length"] = {name: [one[name] for one in by_length] for name in by_length[0]}
+    moved, stream = layers.update(bench, layer), bench.known[f"residual.{layer + 1}"]
+    row["relative_length"] = float((moved.norm(dim=-1) / stream.norm(dim=-1)).mean())
+    return row
+
+
+def percentile(value: float, draws: list[float]) -> float:
+    """Share of the draws of a null below a value, in percent."""
+    return probes.Measured(value, np.array(draws), "").percentile
+
+
+def head_effects(bench: probes.Bench, hows=HOWS) -> dict:
+    """Rises of KL and entropy error when each head is taken out: by way, (L, H) lists."""
+    names = probes.parts(bench.model, "head")
+    H, found = bench.model.config.n_heads, {}
+    for how in hows:
+        effects = [bench.effect(name, how) for name in names]
+        found[how] = {
+            measure: np.reshape([getattr(e, measure) for e in effects], (-1, H)).tolist()
+            for measure in ("kl", "kl_se", "entropy_mae")
+        }
+        found[how] |= {"concentration": probes.concentration(effects)["ratio"],
+                       "n_half": probes.concentration(effects)["n_half"], "top": probes.concentration(effects)["what"]}
+    return found
+
+
+def group_rows(bench: probes.Bench, effects: dict) -> list[dict]:
+    """Heads taken out together, zero: pairs of the five largest, and all heads of a layer; joint KL and sum."""
+    names = probes.parts(bench.model, "head")
+    single = dict(zip(names, np.ravel(effects["zero"]["kl"]), strict=True))
+    top = sorted(names, key=single.get, reverse=True)[:5]
+    groups = [list(pair) for pair in itertools.combinations(top, 2)]
+    groups += [[n for n in names if n.startswith(f"head.{layer}.")] for layer in range(len(bench.model.blocks))]
+    rows = []
+    for group in groups:
+        joint = bench.effect(group, "zero")
+        rows.append({"heads": group, "joint": joint.kl, "joint_se": joint.kl_se, "sum": float(sum(single[n] for n in group))})
+    return rows
+
+
+def flow_rows(model, tunnel, n_episodes: int, draws: int) -> list[dict]:
+    """Before and after every write: readable share of the belief, and what an exchange hands over."""
+    x, belief = streams(model, tunnel, max(FIT, n_episodes // 2))
+    pairs = pairs_of(model, tunnel, max(PAIRS, n_episodes // 8))
+    rng, rows = rng_for(tunnel, 413), []
+    Y, D = belief.shape[-1], model.config.width
+    for place in exchange.places(model):
+        row: dict = {"place": place} | readable_row(x[place], belief)
+        row["whole"] = pairs.handed_over(place)
+        for kind in exchange.KINDS:
+            basis = exchange.directions(x[place], belief, kind)
+            row[kind], row[f"{kind}_share"] = pairs.handed_over(place, basis), pairs.share(place, basis)
+            if kind == "pattern":
+                row["rest"] = pairs.handed_over(place, basis, rest=True)
+        drawn = [pairs.handed_over(place, exchange.random_directions(Y - 1, D, rng)) for _ in range(draws)]
+        row["random"] = summary([{"handed": value} for value in drawn])["handed"]
+        row["random"] |= {f"percentile_of_{kind}": percentile(row[kind], drawn) for kind in exchange.KINDS}
+        rows.append(row)
+    ends = {"margin_none": float(pairs.none.mean()), "margin_all": float(pairs.all.mean())}
+    return [row | ends for row in rows]
+
+
+def streams(model, tunnel, n: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """The streams at the scored positions of n fixed episodes by place, (S, K, D), and beliefs (S, K, Y)."""
+    episodes = tunnel.sample(n, rng_for(tunnel, 414))
+    scored = model.scored_positions(episodes.inputs.shape[1])
+    found = activations(model, episodes.inputs, exchange.places(model))
+    return {name: x[:, scored].double().numpy() for name, x in found.items()}, episodes.posterior.numpy()
+
+
+def readable_row(x: np.ndarray, belief: np.ndarray) -> dict[str, float]:
+    """R^2 of the belief and (where the belief rules out) of what is not ruled out; their shuffled nulls."""
+    x = exchange.scaled(x, belief)[0].reshape(x.shape)
+    found = beliefs.readable(x, belief, alpha=1e-5)
+    row = {"r2": found.r2, "r2_shuffled": found.shuffled_r2}
+    possible = (belief > 0).astype(float)
+    if possible.std() > 0:
+        found = beliefs.readable(x, possible, alpha=1e-5)
+        row |= {"possible_r2": found.r2, "possible_r2_shuffled": found.shuffled_r2}
+    return row
+
+
+def pairs_of(model, tunnel, n: int) -> exchange.Pairs:
+    """n fixed pairs of episodes, compared at the middle scored position; HMM pairs share their header."""
+    own = tunnel.sample(n, rng_for(tunnel, 415))
+    rng = rng_for(tunnel, 416)
+    donor = exchange.same_chains(tunnel, own, rng) if tunnel.name == "hmm" else tunnel.sample(n, rng)
+    return exchange.Pairs(model, own, donor, own.posterior.shape[1] // 2)
+
+
+def untrained(name: str, n_episodes: int, draws: int) -> dict:
+    """Untrained twins: the largest |effect| of a head, the tenfold rule, readable shares by place."""
+    trained = checkpoints.load(name)
+    tunnel, heads, percents, ratios, flows = tunnel_of(trained), [], [], [], []
+    for draw in range(min(draws, 20)):
+        twin = probes.untrained(trained, rng_for(tunnel, 920 + draw))
+        twin.record = trained.record
+        bench = bench_of(twin, BENCH)
+        effects = head_effects(bench, ("zero",))["zero"]
+        heads.append({m: float(np.abs(effects[m]).max()) for m in ("kl", "entropy_mae")})
+        mae = float(bench.before["entropy_mae"].mean())
+        percents.append({"percent": 100 * heads[-1]["entropy_mae"] / mae})
+        ratios.append({"least_ratio": min(level(bench, layer_logits(bench, layer, "bypass"))["entropy_mae"] / mae
+                                          for layer in range(len(twin.blocks)))})
+        x, belief = streams(twin, tunnel, max(FIT, n_episodes // 2))
+        flows.append([readable_row(x[place], belief) for place in exchange.places(twin)])
+    flow = [{"place": place} | summary([rows[i] for rows in flows]) for i, place in enumerate(exchange.places(trained))]
+    gains = [{"share": feed_forward_share(rows, "r2")} for rows in flows]
+    return {"heads": summary(heads), "layers": summary(ratios)["least_ratio"], "flow": flow,
+            "feed_forward_share": summary(gains)["share"], "head_percent": summary(percents)["percent"]}
+
+
+def feed_forward_share(rows: list[dict], what: str) -> float:
+    """Share of all rises of a readable R^2 that come with feed-forward writes; falls count nothing."""
+    rises = np.maximum(np.diff([row[what] for row in rows]), 0)
+    return float(rises[1::2].sum() / rises.sum()) if rises.sum() > 0 else 0.0
+
+
+def least_ratio(entry: dict, way: str) -> float:
+    """The smallest factor by which a change of one layer raises the entropy error."""
+    return min(row[way]["entropy_mae"] for row in entry["layers"]) / entry["before"]["entropy_mae"]
+
+
+def tenfold_length(entry: dict, layer: int, factor: float = 10.0, measure: str = "kl") -> float:
+    """Length of noise, in lengths of the layer's update, that multiplies a measure by a factor; inf if none did.
+
+    Between two lengths by a power law; the first of `LENGTHS` if that is too long already.
+    """
+    goal, found = np.log(factor * entry["before"][measure]), np.log(entry["layers"][layer]["by_length"][measure])
+    over = np.flatnonzero(found >= goal)
+    if not len(over):
+        return float("inf")
+    some = slice(max(over[0] - 1, 0), over[0] + 1)
+    return float(np.exp(np.interp(goal, found[some], np.log(LENGTHS[some]))))
+
+
+def accuracy_drop(entry: dict, way: str) -> float:
+    """The largest loss of the chance to be right by a change of one layer, as a share of what there was."""
+    right = entry["before"]["right"]
+    return max((right - row[way]["right"]) / right for row in entry["layers"])
+
+
+def noise_nulls(found: dict) -> dict:
+    """The rules of the ledger, and what noise as long as the updates gives: by network, of seed 0."""
+    rows: dict = {}
+    for name, seeds in found.items():
+        entry = seeds["0"]
+        before = entry["before"]["entropy_mae"]
+        ends = {end: min(row["noise_draws"]["entropy_mae"][end] for row in entry["layers"]) / before
+                for end in ("null", "low", "high")}
+        right = entry["before"]["right"]
+        drops = {end: max((right - row["noise_draws"]["right"][other]) / right for row in entry["layers"])
+                 for end, other in (("null", "null"), ("low", "high"), ("high", "low"))}
+        draws = entry["layers"][0]["noise_draws"]["kl"]["draws"]
+        rows[name] = {
+            "least_ratio": least_ratio(entry, "bypass"), "least_ratio_null": ends | {"draws": draws},
+            "accuracy_drop": accuracy_drop(entry, "bypass"), "accuracy_drop_null": drops | {"draws": draws},
+            "head_percent": 100 * max(map(max, entry["heads"]["zero"]["entropy_mae"])) / entry["before_heads"]["entropy_mae"],
+            "feed_forward_share": feed_forward_share(entry["flow"], "r2"),
+        }
+    return rows

@@ -1,0 +1,223 @@
+"""Belief geometry: what can be read from networks that filter, and what shape it has.
+
+By task (`TASKS`): the exact belief itself, and predictors that hold a part of it. By network: the
+parts of the filter in its last layer (of some networks in all layers), principal axes, clusters, and
+the same in untrained twins. See `probes.filtering.goals` for the names of what is read.
+
+Axes: B episodes, K steps, D channels, S states, R draws.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from bayeswind_lib import checkpoints, models, scoring, training, tunnels
+from bayeswind_lib.ledger.sampling import rng_for
+from bayeswind_lib.probes import clusters, filtering, nulls, sites, values
+from bayeswind_lib.tunnels import Episodes
+
+GOALS = ("belief", "log belief", "previous", "predicted", "next", "entropy")
+OPENED = (  # networks whose layers are all read, and of which untrained twins are
+    "hmm-transformer-classroom", "hmm-mamba-classroom", "hmm-lstm-classroom", "hmm-lstm-classroom-deep",
+    "hmm-mlp-classroom-flattened", "hmm-transformer-classroom-sticky", "hmm-mamba-classroom-sticky",
+    "hmm-lstm-classroom-sticky", "hmm-transformer",
+)
+PUBLISHED = ("mamba", "lstm")  # architectures of which untrained networks of the published size are drawn
+PUBLISHED_EPISODES, PUBLISHED_DRAWS = 40, 40
+COUNTS = tuple(range(2, 11))  # clusters
+POINTS = 500  # of a cloud that is clustered
+TWIN_EPISODES = 72  # of each untrained network
+SHARP = 90  # cents of the symbol that a state emits, in the sharp task
+
+
+def measure(n_episodes: int, draws: int) -> dict:
+    """Everything the chapter on belief geometry quotes; R^2 and shares are numbers, KL is in bits."""
+    tasks, networks = {}, {}
+    for name in ("classroom", "paper", "sticky", "sharp"):
+        tasks[name] = task_row(*task(name, n_episodes), draws)
+    for listed in checkpoints.shipped():
+        if listed["tunnel"] == "hmm" and listed["tunnel_config"]["header"] == "rows":
+            row = network_row(checkpoints.load(listed["name"], listed["seed"]), listed["name"], n_episodes, draws)
+            networks.setdefault(listed["name"], {})[str(listed["seed"])] = row
+    opened = {name: networks[name]["0"] for name in OPENED if name in networks}
+    fresh = {name: row["untrained"] for name, row in opened.items()}
+    fresh |= {f"hmm-{architecture}": published_untrained(architecture, draws) for architecture in PUBLISHED}
+    return {
+        "tasks": tasks, "networks": networks, "counts": list(COUNTS), "points": POINTS, "untrained": fresh,
+        # nulls of ledger rows, by name
+        "gaussian": {name: row["clusters"]["gaussian_as_many_as_states"] for name, row in opened.items()},
+        "shuffled": {name: row["clusters"]["belief"]["by_nothing"] for name, row in tasks.items()}
+        | {f"{name} entropy": row["entropy_shuffled"] for name, row in tasks.items()},
+    }
+
+
+def task(name: str, n_episodes: int) -> tuple[tunnels.HMM, Episodes]:
+    """A tunnel and its episodes: "classroom", "paper", "sticky" chains, or "sharp" emissions."""
+    if name == "sharp":
+        tunnel = tunnels.HMM(3, 3)
+        return tunnel, sharp_episodes(tunnel, n_episodes, rng_for(tunnel, 7))
+    variant = ("classroom", "sticky") if name == "sticky" else (name,)
+    tunnel = tunnels.build("hmm", training.recipe("hmm", "transformer", *variant).tunnel_config)
+    return tunnel, tunnel.sample(n_episodes, rng_for(tunnel, 5))
+
+
+def sharp_episodes(tunnel: tunnels.HMM, n_episodes: int, rng: torch.Generator) -> Episodes:
+    """Episodes whose emission matrix is a permutation but for the least that the grid allows.
+
+    A network that knows the grid can read such a header: no entry is below 5 cents. The transition
+    matrices are drawn as ever.
+    """
+    S, K = tunnel.n_states, tunnel.length
+    T = tunnel.sample(n_episodes, rng).latents["transition"]
+    named = torch.rand(n_episodes, S, generator=rng).argsort(-1)  # the symbol that each state emits
+    E = torch.full((n_episodes, S, S), (100 - SHARP) / (S - 1) / 100, dtype=torch.float64)
+    E.scatter_(2, named[..., None], SHARP / 100)
+    state = torch.randint(S, (n_episodes,), generator=rng)
+    rows, states = torch.arange(n_episodes), [state]
+    for _ in range(K - 1):
+        states.append(torch.multinomial(T[rows, states[-1]], 1, generator=rng)[:, 0])
+    states = torch.stack(states, 1)
+    symbols = torch.multinomial(E[rows[:, None], states].flatten(0, 1), 1, generator=rng).view(n_episodes, K)
+    return tunnel.episodes(T, E, states, symbols)
+
+
+def null_of(found) -> dict:
+    """Median and 2.5th to 97.5th percentile of the draws of a null, JSON types."""
+    found = np.asarray(found, dtype=np.float64)
+    low, middle, high = (float(np.quantile(found, q)) for q in (0.025, 0.5, 0.975))
+    return {"null": middle, "low": low, "high": high, "draws": len(found)}
+
+
+def cloud(x: np.ndarray, seed: int = 0) -> np.ndarray:
+    """Some rows of activations (B, K, D), drawn from all episodes and steps: (POINTS, D) at most."""
+    rows = filtering.flat(x)
+    return rows[np.random.default_rng(seed).permutation(len(rows))[:POINTS]]
+
+
+def task_row(tunnel: tunnels.HMM, episodes: Episodes, draws: int) -> dict:
+    """The exact belief: principal axes, its entropy read from it, its clusters; and the rungs."""
+    goal, rng = filtering.goals(tunnel, episodes), np.random.default_rng(1)
+    belief, logs = goal["belief"], np.log(np.maximum(goal["belief"], filtering.LEAST))
+    pairs = np.einsum("bki,bkj->bkij", belief, belief).reshape(*belief.shape[:2], -1)
+    clouds = {"belief": belief, "log belief": goal["log belief"]}
+    own = {name: filtering.held_out(x, goal["entropy"], alpha=1e-9) for name, x in
+           (clouds | {"log probabilities": logs, "belief and products": np.concatenate([belief, pairs], -1)}).items()}
+    first = [values.spread(filtering.flat(belief[rng.integers(len(belief), size=len(belief))])).shares[0]
+             for _ in range(draws)]
+    rungs = filtering.rungs(tunnel, episodes.inputs)
+    return {
+        "n_episodes": len(belief), "entropy": own,
+        "shares": {name: values.spread(filtering.flat(x)).shares[: tunnel.n_states].tolist() for name, x in clouds.items()},
+        "pc1_percent": float(100 * values.spread(filtering.flat(belief)).shares[0]), "first_share": null_of(first),
+        "entropy_shuffled": null_of(filtering.shuffled(belief, goal["entropy"], draws, rng, 1e-6)), "above_0.9": float((belief.max(-1) > 0.9).mean()),
+        "rungs": {name: read(x, goal, ("belief", "log belief"), 1e-6) for name, x in rungs.items()},
+        "clusters": {name: cluster_row(x, episodes, draws) for name, x in clouds.items()},
+    }
+
+
+def read(x: np.ndarray, goal: dict[str, np.ndarray], names=GOALS, alpha: float = 1e-4) -> dict[str, float]:
+    """Held-out R^2 of some goals read from x (B, K, D), and the KL of the belief that is read."""
+    found = {name: filtering.held_out(x, goal[name], alpha=alpha) for name in names}
+    return found | {"kl": filtering.bits(x, goal["belief"], alpha), "memory share": filtering.memory_share(x, goal, alpha)}
+
+
+def cluster_row(x: np.ndarray, episodes: Episodes, draws: int) -> dict:
+    """Silhouettes of unlabelled clusters beside those of one Gaussian lump, and of two labellings."""
+    from sklearn.metrics import silhouette_score
+
+    points, rng = clusters.leading(cloud(x)), np.random.default_rng(2)
+    states, symbols = (cloud(y.numpy()[..., None])[:, 0] for y in
+                       (episodes.posterior.argmax(-1), episodes.latents["observations"]))
+    S = episodes.posterior.shape[-1]
+    lumps = [clusters.silhouettes(clusters.matched_gaussian(points, rng), COUNTS) for _ in range(max(2, draws // 20))]
+    lumps_at_S = [clusters.silhouettes(clusters.matched_gaussian(points, rng), [S], starts=2)[0] for _ in range(draws)]
+    found = clusters.clusters(points, states, most=max(COUNTS), dims=None)
+    return {
+        "silhouette": clusters.silhouettes(points, COUNTS).tolist(),
+        "gaussian": [null_of(column) for column in np.array(lumps).T], "gaussian_as_many_as_states": null_of(lumps_at_S),
+        "as_many_as_states": float(clusters.silhouettes(points, [S], starts=2)[0]),
+        "bic": found.bic.tolist(), "best": found.best,
+        "by_state": float(silhouette_score(points, states)), "by_symbol": float(silhouette_score(points, symbols)),
+        "by_nothing": null_of([silhouette_score(points, rng.permutation(states)) for _ in range(draws)]),
+    }
+
+
+def network_row(model: torch.nn.Module, name: str, n_episodes: int, draws: int) -> dict:
+    """One shipped network: its last layer, and if it is opened its other layers and its twins."""
+    tunnel = tunnels.build("hmm", model.record["tunnel_config"])
+    states = tunnels.build("hmm", tunnel.config | {"predicts": "states"})
+    episodes = states.sample(n_episodes, rng_for(states, 5))
+    goal = filtering.goals(states, episodes)
+    x = filtering.at_steps(model, episodes.inputs, "final")["final"]
+    rng = np.random.default_rng(3)
+    row = {"final": read(x, goal), "shares": values.spread(filtering.flat(x)).shares[:8].tolist(), "shuffled": {
+        what: null_of(filtering.shuffled(x, goal[what], draws, rng)) for what in ("belief", "log memory", "entropy")}}
+    if tunnel.predicts == "states":
+        row["own_kl"] = float(scoring.score_episodes(model, episodes).kl)
+    if name in OPENED:
+        row |= opened_row(model, states, episodes, goal, x, draws)
+    return row
+
+
+def opened_row(model, tunnel, episodes: Episodes, goal: dict, x: np.ndarray, draws: int) -> dict:
+    """All layers of a network, clusters in its last one, and both in untrained twins."""
+    chosen = [site for site in sites(model) if site.split(".")[0] in ("residual", "middle", "output", "cell")]
+    layers = filtering.at_steps(model, episodes.inputs, chosen)
+    few = tunnel.sample(min(TWIN_EPISODES, len(x)), rng_for(tunnel, 6))
+    twins = [twin_row(model, few, filtering.goals(tunnel, few), draw) for draw in range(draws)]
+    row = {"layers": {site: read(value, goal) | {"shares": values.spread(filtering.flat(value)).shares[:5].tolist()}
+                      for site, value in layers.items()},
+           "clusters": cluster_row(x, episodes, draws),
+           "untrained": {what: null_of([twin[what] for twin in twins]) for what in twins[0]}}
+    if tunnel.generator == "grid" and tunnel.n_states == 3:
+        sharp = sharp_episodes(tunnel, len(x), rng_for(tunnel, 7))
+        row["sharp_clusters"] = cluster_row(filtering.at_steps(model, sharp.inputs, "final")["final"], sharp, draws)
+    return row
+
+
+def twin_row(model, episodes: Episodes, goal: dict, draw: int) -> dict[str, float]:
+    """The last layer of an untrained twin: what is read, its first share, and its silhouettes."""
+    twin = nulls.untrained(model, torch.Generator().manual_seed(10_000 + draw))
+    x = filtering.at_steps(twin, episodes.inputs, "final")["final"]
+    found = {name: filtering.held_out(x, goal[name]) for name in ("belief", "log belief", "entropy")}
+    found["memory share"] = filtering.memory_share(x, goal)
+    return found | cloud_row(x, episodes)
+
+
+def cloud_row(x: np.ndarray, episodes: Episodes) -> dict[str, float]:
+    """First shares and silhouettes of a cloud: with as many clusters as states, by state, by symbol."""
+    from sklearn.metrics import silhouette_score
+
+    points = clusters.leading(cloud(x))
+    symbols = cloud(episodes.latents["observations"].numpy()[..., None])[:, 0]
+    states = cloud(episodes.posterior.argmax(-1).numpy()[..., None])[:, 0]
+    shares = values.spread(filtering.flat(x)).shares
+    S = episodes.posterior.shape[-1]
+    return {
+        "pc1": float(shares[0]), "pc_rest": float(shares[S - 1 :].sum()),
+        "silhouette": float(clusters.silhouettes(points, [S], starts=2)[0]),
+        "by_state": float(silhouette_score(points, states)), "by_symbol": float(silhouette_score(points, symbols)),
+    }
+
+
+def published_untrained(architecture: str, draws: int) -> dict[str, dict]:
+    """Networks of the published size and header before any training: shares, clusters, entropy.
+
+    They are this library's own blocks, 9 layers of 256 channels; S = V = 5, K = 20, 53 header tokens.
+    At most PUBLISHED_DRAWS, since each is a large network.
+    """
+    tunnel = tunnels.HMM(header="tokens")
+    episodes = tunnel.sample(PUBLISHED_EPISODES, rng_for(tunnel, 6))
+    known = training.loop.model_config(training.recipe("hmm", architecture, "paper"))
+    config = known | {k: v for k, v in tunnel.interface.to_dict().items() if k in known} | {"n_layers": 9, "width": 256}
+    goal = filtering.goals(tunnel, episodes)
+    rows = []
+    for draw in range(min(draws, PUBLISHED_DRAWS)):
+        model = models.build(architecture, config, torch.Generator().manual_seed(20_000 + draw)).eval()
+        x = filtering.at_steps(model, episodes.inputs, "final")["final"]
+        silhouettes = clusters.silhouettes(clusters.leading(cloud(x)), COUNTS)
+        row = cloud_row(x, episodes) | {"clusters": COUNTS[int(silhouettes.argmax())]}
+        axes = clusters.leading(filtering.flat(x), 16).reshape(*x.shape[:2], -1)  # few chains: few channels
+        rows.append(row | {"entropy": filtering.held_out(axes, goal["entropy"], alpha=1e-6), "pc1_percent": 100 * row["pc1"]})
+    return {what: null_of([row[what] for row in rows]) for what in rows[0]}

@@ -1,0 +1,226 @@
+"""Layer 0's keys and heads of every shipped bijection transformer, beside their nulls.
+
+"cosines": mean |cosine| of the keys of single tokens. "embeddings": the same of the embeddings, also
+of networks without keys. "scores": what the scores tell apart. "alike": what it costs to make tokens
+alike. "heads": what every head is worth. "untrained": the nulls in the form that the ledger reads.
+
+Axes: n tokens, H heads, C channels of one head.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+
+from bayeswind_lib import checkpoints, tunnels
+from bayeswind_lib.ledger.sampling import SEED, rng_for
+from bayeswind_lib.probes import keys as probe
+from bayeswind_lib.probes.ablation import HOWS, Bench, Effect, concentration, parts
+from bayeswind_lib.probes.nulls import Measured, untrained
+from bayeswind_lib.probes.report import token_sets
+
+SIDES = {"raw": False, "centred": True}
+PLACES = {"questions": probe.ASKED, "values": probe.SHOWN}
+MADE_ALIKE = {  # what is made alike where
+    "keys of questions": ("key.0", "questions"), "keys of values": ("key.0", "values"),
+    "queries": ("query.0", "questions"), "values of values": ("value.0", "values"),
+}
+LARGE = 1_000_000  # parameters, from which on fewer episodes have to do
+MOST, TWINS, TWIN_EPISODES = 64, 20, 8  # episodes of a large network; untrained twins, and their episodes
+
+
+def measure(n_episodes: int, draws: int) -> dict:
+    """Everything about keys and heads.
+
+    Args:
+        n_episodes: of each network for scores and ablations; at most 64 where a network is large.
+        draws: of each null of the cosines; at most 20 untrained twins for the other nulls.
+    """
+    found: dict = {"embeddings": embeddings(), "networks": {}, "untrained": {}}
+    for model, name, seed in transformers():
+        entry, nulls = opened(model, n_episodes, draws)
+        found["networks"].setdefault(name, {})[seed] = entry
+        found["untrained"].setdefault(name, {})[seed] = nulls
+    return found
+
+
+def transformers() -> Iterator[tuple[torch.nn.Module, str, str]]:
+    """The shipped bijection transformers that have keys: network, name, seed as text."""
+    for listed in checkpoints.shipped():
+        if (listed["tunnel"], listed["architecture"]) == ("bijection", "transformer"):
+            model = checkpoints.load(listed["name"], listed["seed"])
+            if model.config.attention == "softmax":
+                yield model, listed["name"], str(listed["seed"])
+
+
+def embeddings() -> dict:
+    """Mean |cosine| of embeddings of keys and of values, of every bijection network of every kind."""
+    found: dict = {}
+    for listed in checkpoints.shipped():
+        if listed["tunnel"] != "bijection":
+            continue
+        model = checkpoints.load(listed["name"], listed["seed"])
+        with torch.no_grad():
+            row: dict = {
+                tokens: float(probe.mean_cosine(model.tokens(which))) for tokens, which in token_sets(model).items()
+            }
+        row |= {"isotropic": probe.isotropic_cosine(model.config.width), "kl": model.record["scores"]["kl"]}
+        row["distinct"] = not model.record["tunnel_config"]["with_replacement"]
+        found.setdefault(listed["name"], {})[str(listed["seed"])] = row
+    return found
+
+
+def opened(model: torch.nn.Module, n_episodes: int, draws: int) -> tuple[dict, dict]:
+    """One network: what is measured, and its nulls in the ledger's form."""
+    large = model.record["parameters"] > LARGE
+    n = min(n_episodes, MOST) if large else n_episodes
+    tunnel = tunnels.build("bijection", model.record["tunnel_config"])
+    episodes = tunnel.sample(n, rng_for(tunnel, 0))
+    few = tunnel.sample(min(n_episodes, TWIN_EPISODES if large else MOST), rng_for(tunnel, 1))
+    twins = [untrained(model, rng_for(tunnel, 700 + i)) for i in range(min(draws, TWINS))]
+    cosines, nulls = cosines_of(model, draws)
+    heads, head_nulls = heads_of(model, twins, episodes, few)
+    entry = {
+        "sha256": model.record["sha256"], "n_episodes": n, "cosines": cosines, "heads": heads,
+        "scores": scores_of(model, twins, episodes, few), "alike": alike_of(model, twins, episodes, few),
+    }
+    return entry, nulls | head_nulls
+
+
+# ---- cosines
+
+
+def cosines_of(model: torch.nn.Module, draws: int) -> tuple[dict, dict]:
+    """Mean |cosine| by set of tokens, raw and centred: all heads side by side, their mean, one by one."""
+    sets = token_sets(model)
+    own = {name: probe.key_vectors(model, tokens) for name, tokens in sets.items()}
+    value = table(own)
+    rng = torch.Generator().manual_seed(SEED)
+    drawn = {null: [table(make(model, sets, own, rng)) for _ in range(draws)] for null, make in NULLS.items()}
+    found: dict = {}
+    ledger: dict = {}
+    for place, number in value.items():
+        tokens, side, width = place
+        here = {null: Measured(number, np.array([row[place] for row in rows]), null) for null, rows in drawn.items()}
+        entry = {"value": number} | {null: brief(measured) for null, measured in here.items()}
+        found.setdefault(tokens, {}).setdefault(side, {})[width] = entry
+        ledger.setdefault(tokens, {}).setdefault(side, {})[width] = for_ledger(here["untrained"].draws)
+    for tokens, vectors in own.items():
+        for side, centred in SIDES.items():
+            found[tokens][side]["by_head"] = probe.mean_cosine(vectors, centred).tolist()
+    return found, {"cosines": ledger}
+
+
+def table(vectors: dict[str, torch.Tensor]) -> dict[tuple[str, str, str], float]:
+    """Mean |cosine| of keys (H, n, C) by set, side and width ("full" or "mean_head")."""
+    found = {}
+    for tokens, x in vectors.items():
+        for side, centred in SIDES.items():
+            found[tokens, side, "full"] = float(probe.mean_cosine(probe.pick(x, None), centred))
+            found[tokens, side, "mean_head"] = float(probe.mean_cosine(x, centred).mean())
+    return found
+
+
+def _isotropic(model, sets, own, rng) -> dict[str, torch.Tensor]:
+    return {name: torch.randn(x.shape, generator=rng) for name, x in own.items()}
+
+
+def _untrained(model, sets, own, rng) -> dict[str, torch.Tensor]:
+    twin = untrained(model, rng)
+    return {name: probe.key_vectors(twin, tokens) for name, tokens in sets.items()}
+
+
+def _shuffled(model, sets, own, rng) -> dict[str, torch.Tensor]:
+    return {name: probe.shuffled_keys(model, tokens, 0, rng) for name, tokens in sets.items()}
+
+
+def _matched(model, sets, own, rng) -> dict[str, torch.Tensor]:
+    H = model.config.n_heads
+    drawn = {name: probe.matched_gaussian(probe.pick(x, None), rng) for name, x in own.items()}
+    return {name: x.unflatten(-1, (H, -1)).transpose(0, 1) for name, x in drawn.items()}
+
+
+NULLS: dict[str, Callable] = {
+    "isotropic": _isotropic, "untrained": _untrained, "shuffled": _shuffled, "matched": _matched,
+}
+
+
+def brief(measured: Measured) -> dict:
+    """A null in few numbers."""
+    return {
+        "mean": float(measured.draws.mean()), "low": measured.low, "high": measured.high,
+        "percentile": measured.percentile, "draws": len(measured.draws),
+    }
+
+
+def for_ledger(draws) -> dict:
+    """Median, lowest and highest of some draws, and how many; None (a ratio to nothing) is no draw."""
+    values = [float(draw) for draw in draws if draw is not None]
+    return {"null": statistics.median(values), "low": min(values), "high": max(values), "draws": len(values)}
+
+
+# ---- scores, and tokens made alike
+
+
+def scores_of(model, twins, episodes, few) -> dict:
+    """Preference, binding and margin in nats, by head; of the twins the largest of any head."""
+    found = {}
+    of_twins = [probe.scores_in_place(twin, few) for twin in twins]
+    for shown, rows in probe.scores_in_place(model, episodes).items():
+        found[shown] = {
+            kind: {
+                "by_head": by_head.tolist(),
+                "untrained": for_ledger(float(twin[shown][kind].abs().max()) for twin in of_twins),
+            }
+            for kind, by_head in rows.items()
+        }
+    return found
+
+
+def alike_of(model, twins, episodes, few) -> dict:
+    """Rise of the KL, bits, when tokens are made alike; of the twins when it is done by the mean."""
+    rng = torch.Generator().manual_seed(SEED)
+    bench, benches = Bench(model, episodes, rng), [Bench(twin, few, rng) for twin in twins]
+    found = {}
+    for what, (site, places) in MADE_ALIKE.items():
+        cost = {how: probe.cost_of_alike(bench, site, PLACES[places], how) for how in probe.ALIKE}
+        found[what] = {how: {"kl": effect.kl, "kl_se": effect.kl_se} for how, effect in cost.items()}
+        found[what]["untrained"] = for_ledger(
+            probe.cost_of_alike(twin, site, PLACES[places]).kl for twin in benches
+        )
+    return found
+
+
+# ---- heads
+
+
+def heads_of(model, twins, episodes, few) -> tuple[dict, dict]:
+    """What each head is worth by every way of taking it out or disturbing it, and how concentrated that is."""
+    bench, names = Bench(model, episodes, torch.Generator().manual_seed(SEED)), parts(model, "head")
+    found: dict = {"names": names, "kl_before": float(bench.before["kl"].mean())}
+    for how in HOWS:
+        effects = [bench.effect(name, how) for name in names]
+        found[how] = {key: [getattr(e, key) for e in effects] for key in ("kl", "kl_se", "entropy_mae")}
+        found[how] |= {f"concentration_{by}": _concentrated(effects, by) for by in ("kl", "entropy_mae")}
+    worth = [_worth(twin, few, names) for twin in twins]
+    nulls = {
+        "largest": for_ledger(max(abs(e.entropy_mae) for e in effects) for effects in worth),
+        "largest_kl": for_ledger(max(abs(e.kl) for e in effects) for effects in worth),
+        "ratio": for_ledger(_concentrated(effects, "entropy_mae")["ratio"] for effects in worth),
+        "n_half": for_ledger(_concentrated(effects, "entropy_mae")["n_half"] for effects in worth),
+    }
+    return found, {"heads": nulls}
+
+
+def _worth(twin, episodes, names) -> list[Effect]:
+    bench = Bench(twin, episodes)
+    return [bench.effect(name) for name in names]
+
+
+def _concentrated(effects: list[Effect], by: str) -> dict:
+    """`concentration`; a ratio to an effect that is not positive is told as None."""
+    found = concentration(effects, by)
+    return found | {"ratio": found["ratio"] if np.isfinite(found["ratio"]) else None}

@@ -1,0 +1,138 @@
+"""How far has a filter got? What a layer holds of the belief before, carried, and corrected.
+
+A belief about a hidden state is mostly what header and symbol say by themselves: the long-run share
+of each state times the emission. A probe for the belief finds that part wherever the inputs are. So
+the goals here come in two kinds: the quantities of the filter themselves, and what *memory* adds to
+each of them.
+
+Axes: B episodes, K steps, D channels, S states, Y columns of a goal.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from bayeswind_lib import references
+from bayeswind_lib.probes.activations import activations
+from bayeswind_lib.probes.beliefs import fit_reader, r2
+from bayeswind_lib.references.hmm import likelihoods, normalised, stationary
+from bayeswind_lib.tunnels import HMM, Episodes
+from bayeswind_lib.tunnels.hmm import forward_filter, transport
+
+LEAST = 1e-6  # probabilities below it count as it, where logarithms are taken
+
+
+def log_ratios(belief: np.ndarray) -> np.ndarray:
+    """Log probabilities less their mean over states, nats: (..., S) -> (..., S), rows sum to 0.
+
+    What a softmax takes, up to the constant that it ignores.
+    """
+    log = np.log(np.maximum(belief, LEAST))
+    return log - log.mean(-1, keepdims=True)
+
+
+def entropy(belief: np.ndarray) -> np.ndarray:
+    """Shannon entropy of each belief, bits: (..., S) -> (...)."""
+    belief = np.maximum(belief, LEAST)
+    return -(belief * np.log2(belief)).sum(-1)
+
+
+def goals(tunnel: HMM, episodes: Episodes) -> dict[str, np.ndarray]:
+    """What may be asked of a layer of a network that filters, float64 (B, K, Y) each.
+
+    belief: alpha_t. log belief: its log ratios. memoryless: the long-run share of each state,
+    corrected by the symbol of the moment. memory: belief less memoryless, and log memory in log
+    ratios. previous, predicted, next: alpha_{t-1}, what becomes of it before the symbol is seen,
+    and alpha_t carried one step on, each less the long-run share of its step. entropy: of alpha_t,
+    bits, one column.
+    """
+    T, E, symbols = (episodes.latents[name] for name in ("transition", "emission", "observations"))
+    belief = forward_filter(T, E, symbols, tunnel.transition_first)  # (B, K, S)
+    share = stationary(T)[:, None]  # (B, 1, S)
+    even = torch.full_like(belief[:, :1], 1 / tunnel.n_states)
+    previous = torch.cat([even, belief[:, :-1]], dim=1)
+    predicted = torch.cat([even, transport(belief[:, :-1], T)], dim=1)
+    memoryless = normalised(share * likelihoods(E, symbols))
+    found = {
+        "belief": belief, "memoryless": memoryless, "memory": belief - memoryless,
+        "previous": previous - share, "predicted": predicted - share, "next": transport(belief, T) - share,
+    }
+    found = {name: value.numpy() for name, value in found.items()}
+    found["log belief"] = log_ratios(found["belief"])
+    found["log memory"] = found["log belief"] - log_ratios(found["memoryless"])
+    return found | {"entropy": entropy(found["belief"])[..., None]}
+
+
+def rungs(tunnel: HMM, inputs: torch.Tensor) -> dict[str, np.ndarray]:
+    """Beliefs of predictors that hold a part of the filter, to be read as if they were activations.
+
+    "inputs" is the symbol of the moment beside all entries of the two matrices: what a linear
+    reading gets from the inputs without any computation. Each float64 (B, K, Y).
+    """
+    T, E, symbols = tunnel.read(inputs)
+    onehot = torch.eye(tunnel.n_symbols, dtype=T.dtype)[symbols]
+    K = symbols.shape[1]
+    header = [m.flatten(1)[:, None].expand(-1, K, -1) for m in (T, E)]
+    known = {
+        "one-step prediction": references.hmm.OneStepPrediction(tunnel),
+        "emission only": references.hmm.EmissionOnly(tunnel),
+        "stationary × emission": references.hmm.StationaryEmission(tunnel),
+        **{f"last {w} symbols": references.hmm.WindowFilter(tunnel, w) for w in (2, 3, 4)},
+    }
+    said = {name: predictor.predict(inputs).exp2().numpy() for name, predictor in known.items()}
+    return {"inputs": torch.cat([onehot, *header], -1).numpy()} | said
+
+
+@torch.no_grad()
+def at_steps(model: torch.nn.Module, inputs: torch.Tensor, names) -> dict[str, np.ndarray]:
+    """Activations at the scored positions by name: float64 (B, K, D), further axes laid flat."""
+    scored = model.scored_positions(inputs.shape[1])
+    found = activations(model, inputs, names)
+    return {name: x[:, scored].flatten(2).double().numpy() for name, x in found.items()}
+
+
+def flat(x: np.ndarray) -> np.ndarray:
+    """Episodes and steps as one axis: (B, K, ...) -> (B K, ...)."""
+    return x.reshape(-1, *x.shape[2:])
+
+
+def held_out(x: np.ndarray, goal: np.ndarray, train: int | None = None, alpha: float = 1e-4) -> float:
+    """R^2 of a goal (B, K, Y) read linearly from x (B, K, D), fitted and scored on other episodes.
+
+    Args:
+        train: how many episodes to fit on; two thirds by default.
+    """
+    train = 2 * len(x) // 3 if train is None else train
+    reading = fit_reader(flat(x[:train]), flat(goal[:train]), alpha).read(x[train:])
+    return r2(goal[train:], reading)
+
+
+def memory_share(x: np.ndarray, goal: dict[str, np.ndarray], alpha: float = 1e-4) -> float:
+    """R^2 of the log memory, read from x (B, K, D) together with the memoryless answer.
+
+    Memory is a difference, and a probe has to be given what it shall leave out: then the exact belief
+    scores 1, and whoever has no memory 0.
+    """
+    known = (goal["memoryless"], log_ratios(goal["memoryless"]))
+    return held_out(np.concatenate([x, *known], -1), goal["log memory"], alpha=alpha)
+
+
+def shuffled(
+    x: np.ndarray, goal: np.ndarray, draws: int, rng: np.random.Generator, alpha: float = 1e-4
+) -> np.ndarray:
+    """`held_out` where the fit is given the goals of other episodes, steps kept: (draws,)."""
+    train, Y = 2 * len(x) // 3, goal.shape[-1]
+    dealt = np.concatenate([goal[rng.permutation(train)] for _ in range(draws)], axis=-1)
+    readings = fit_reader(flat(x[:train]), flat(dealt), alpha).read(x[train:])
+    return np.array([r2(goal[train:], readings[..., i * Y : (i + 1) * Y]) for i in range(draws)])
+
+
+def bits(x: np.ndarray, belief: np.ndarray, alpha: float = 1e-4) -> float:
+    """KL of the belief, bits, from the softmax of its log ratios, read linearly on other episodes."""
+    train = 2 * len(x) // 3
+    reading = fit_reader(flat(x[:train]), flat(log_ratios(belief[:train])), alpha).read(x[train:])
+    said = np.exp(reading - reading.max(-1, keepdims=True))
+    said /= said.sum(-1, keepdims=True)
+    truth = np.maximum(belief[train:], LEAST)
+    return float((truth * np.log2(truth / np.maximum(said, 1e-12))).sum(-1).mean())

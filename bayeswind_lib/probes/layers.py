@@ -1,0 +1,88 @@
+"""What a layer is worth: taken out, taken out by halves, and disturbed by as much.
+
+The *update* of a layer is what it adds to the stream. To bypass the layer is to move the stream by
+minus this vector. Controls move it as far in other ways: by noise, by the update once more, by the
+update of another episode. What a control costs says nothing about the layer.
+
+Axes: B episodes, T tokens, D channels, K scored positions, Y outcomes.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from bayeswind_lib.probes.ablation import Bench, Effect, as_prediction, swap
+from bayeswind_lib.probes.activations import edit, resume
+
+WAYS = ("bypass", "without attention", "without feed-forward", "noise", "double", "other", "swap")
+
+
+def update(bench: Bench, layer: int) -> torch.Tensor:
+    """What a layer adds to the stream on the bench's episodes: (B, T, D)."""
+    return bench.known[f"residual.{layer + 1}"] - bench.known[f"residual.{layer}"]
+
+
+def noise_like(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
+    """Gaussian vectors, each as long over the last axis as its counterpart in x: (..., D)."""
+    random = torch.randn(x.shape, generator=rng, dtype=x.dtype)
+    return random / random.norm(dim=-1, keepdim=True) * x.norm(dim=-1, keepdim=True)
+
+
+@torch.no_grad()
+def layer_logits(
+    bench: Bench, layer: int, way: str, rng: torch.Generator | None = None, length: float = 1.0
+) -> torch.Tensor:
+    """Logits of the network with one layer changed: (B, K, Y).
+
+    Args:
+        way: "bypass": the layer adds nothing. "without attention", "without feed-forward": one of
+            its two writes is zero. "noise": the layer works, and noise is added to the stream
+            behind it at every place. "double": its update is added twice. "other": the update of
+            another episode takes its place. "swap": it changes places with the next layer.
+        rng: for "noise" and "other".
+        length: of the noise, in lengths of the update.
+    Raises:
+        ValueError: for an unknown way, a missing rng, or a last layer that has no next one.
+    """
+    if way not in WAYS:
+        raise ValueError(f"way is {way!r}: choose one of {', '.join(WAYS)}")
+    if way in ("noise", "other") and rng is None:
+        raise ValueError(f"{way} draws at random: give it rng, a torch.Generator")
+    model, before = bench.model, bench.known[f"residual.{layer}"]
+    if way.startswith("without"):
+        part = {"without attention": "attention", "without feed-forward": "feed_forward"}[way]
+        with edit(model, {f"{part}.{layer}": torch.zeros_like}):
+            return resume(model, before, layer)
+    if way == "swap":
+        with swap(model, layer, layer + 1):
+            return resume(model, before, layer)
+    moved = update(bench, layer)
+    behind = {
+        "bypass": lambda: before,
+        "noise": lambda: before + moved + length * noise_like(moved, rng),
+        "double": lambda: before + 2 * moved,
+        "other": lambda: before + moved[another(len(moved), rng)],
+    }[way]()
+    return resume(model, behind, layer + 1)
+
+
+def another(n: int, rng: torch.Generator) -> torch.Tensor:
+    """For each of n episodes the number of another one, every one once: int64 (n,)."""
+    order = torch.randperm(n, generator=rng)
+    numbers = torch.empty_like(order)
+    numbers[order] = order.roll(1)
+    return numbers
+
+
+def layer_effect(bench: Bench, layer: int, way: str, rng: torch.Generator | None = None) -> Effect:
+    """What a change of one layer costs; see `layer_logits`."""
+    return bench.compare(layer_logits(bench, layer, way, rng), f"layer.{layer}", way)
+
+
+def chance_to_be_right(bench: Bench, logits: torch.Tensor) -> float:
+    """Probability, by the exact posterior, of the outcome that some logits rank first, 0 to 1.
+
+    The accuracy without the noise of sampled outcomes; mean over episodes and positions.
+    """
+    best = as_prediction(logits, bench.model.config.outcome).argmax(-1, keepdim=True)
+    return float(bench.episodes.posterior.gather(-1, best).mean())
