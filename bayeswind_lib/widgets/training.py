@@ -69,7 +69,9 @@ class TrainingExplorer(NetworkExplorer):
         layer, head, steps = self.layer.value, self.head.value, np.array(self.snapshots.steps)
         cost, far = self.divergences(), self.distances()
         told = f"After {steps[now]} updates the network is {cost[now]:.3f} bits from the exact posterior in this episode "
-        told += f"(at its end {cost[-1]:.3f}). The attention of layer {layer}, head {head} is {far[now]:.2f} from where it "
+        here = float(kl_bits(self.posterior[k], self.predictions[now, k].log2()))
+        told += f"(at its end {cost[-1]:.3f}); at key {self.key}, after {k} pair{'' if k == 1 else 's'}, {here:.3f}. "
+        told += f"The attention of layer {layer}, head {head} is {far[now]:.2f} from where it "
         told += f"ends (total variation, 0 to 1; at the start {far[0]:.2f})."
         self.course = figures.lines(
             {DIVERGENCE: cost / cost[0], ATTENTION: far / far[0]}, np.arange(len(steps)), dotted=[ATTENTION],
