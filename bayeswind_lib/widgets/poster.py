@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import html
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,7 @@ import torch
 from bayeswind_lib import checkpoints, figures
 from bayeswind_lib.scoring import entropy_bits, kl_bits
 from bayeswind_lib.tunnels import Bijection
+from bayeswind_lib.widgets.hmm import generator
 
 NETWORK = "bijection-transformer-classroom"
 SEED, SHOWN = 0, 5
@@ -72,28 +74,40 @@ def example(seed: int = SEED, shown: int = SHOWN) -> Example:
     """An episode of the bijection tunnel, and what the shipped classroom network says to it.
 
     Args:
-        seed: of the episode.
+        seed: of the episode, which the playground draws from the same seed too.
         shown: pairs on the page, 1..V-1.
     Raises:
         ValueError: if `shown` is none of these.
     """
     network = checkpoints.load(NETWORK)
     tunnel = Bijection(network.config.n_outputs)
-    if not 1 <= shown < tunnel.n_values:
-        raise ValueError(f"shown is {shown}: show 1 to {tunnel.n_values - 1} pairs")
-    episode = tunnel.sample(1, torch.Generator().manual_seed(seed))
-    keys, values = (episode.latents[name][0].tolist() for name in ("keys", "values"))
+    V = tunnel.n_values
+    if not 1 <= shown < V:
+        raise ValueError(f"shown is {shown}: show 1 to {V - 1} pairs")
+    random = generator(seed)
+    answers, keys = shuffled(V, random), shuffled(V, random)  # in this order, as the playground draws
+    values = [answers[key] for key in keys]
+    episode = tunnel.episodes(torch.tensor([keys]), torch.tensor([values]))
     said = network.predict(episode.inputs)[0].double().exp2()
     return Example(keys, values, shown, episode.posterior[0].numpy(), said.numpy())
+
+
+def shuffled(n: int, random: Callable[[], float]) -> list[int]:
+    """0..n-1 in an order that the same random numbers give in the page (Fisher-Yates, from the end)."""
+    deck = list(range(n))
+    for i in range(n - 1, 0, -1):
+        j = int(random() * (i + 1))
+        deck[i], deck[j] = deck[j], deck[i]
+    return deck
 
 
 def poster(seed: int = SEED, shown: int = SHOWN) -> str:
     """The example in HTML: what was shown and asked, two drawings, and what they say."""
     now = example(seed, shown)
-    pairs = ", ".join(f"{k}\u2009→\u2009{v}" for k, v in zip(now.keys[:shown], now.values, strict=False))
+    pairs = [f'<span style="white-space:nowrap">{k} → {v}</span>' for k, v in zip(now.keys[:shown], now.values, strict=False)]
     asked = (
         f"A hidden one-to-one map takes {len(now.keys)} keys to {len(now.keys)} values. Shown so far: "
-        f"{pairs}. Which value does key {now.key} have?"
+        f"{', '.join(pairs)}. Which value does key {now.key} have?"
     )
     drawings = "".join(f'<div style="min-width:0">{drawn}</div>' for drawn in (bars(now), stairs(now)))
     return (
@@ -108,8 +122,8 @@ def told(now: Example) -> str:
     exact, said = (now.entropies()[name][now.shown] for name in (EXACT, MODEL))
     left = int((now.exact[now.shown] > 0).sum())
     return (
-        f"{left} values are left, all equally likely: {exact:.3f} bits of doubt, the exact answer. The network, "
-        f"which has only ever been told which value came next, is at {said:.3f} bits; its answer is "
+        f"{left} value{'s are' if left > 1 else ' is'} left, so the exact answer holds {exact:.3f} bits of entropy. The network was never "
+        f"told that: it only saw which value came next, many times. Its answer holds {said:.3f} bits, and is "
         f"{figures.quantity(now.divergence())} (KL) from the exact one."
     )
 
@@ -135,27 +149,28 @@ def bars(now: Example) -> str:
 
 
 def stairs(now: Example) -> str:
-    """Entropy at every question of the episode: the exact staircase dashed, the network's a line."""
+    """Entropy at every question of the episode: the exact staircase dashed, below it the network's."""
     curves = now.entropies()
-    words = figures.lines(curves, exact=EXACT, x_label="pairs shown before", title="Doubt at every question").alt
+    words = figures.lines(curves, exact=EXACT, x_label="pairs shown before", title="Entropy at every question").alt
     top = math.ceil(max(curve.max() for curve in curves.values()))
     count = len(now.keys)
     step = (RIGHT - LEFT) / count
-    places = [(LEFT + (k + 0.5) * step, [_height(curve[k] / top) for curve in curves.values()]) for k in range(count)]
-    exact = "".join(
-        f"{'L' if k else 'M'}{x - step / 2:.1f} {y:.1f}H{x + step / 2:.1f}" for k, (x, (y, _)) in enumerate(places)
+    exact, said = (
+        "".join(
+            f"{'L' if k else 'M'}{LEFT + k * step:.1f} {_height(bits / top):.1f}H{LEFT + (k + 1) * step:.1f}"
+            for k, bits in enumerate(curve)
+        )
+        for curve in curves.values()
     )
-    said = "".join(f"{'L' if k else 'M'}{x:.1f} {y:.1f}" for k, (x, (_, y)) in enumerate(places))
-    x, (_, y) = places[now.shown]
+    middle, asked = LEFT + (now.shown + 0.5) * step, _height(curves[EXACT][now.shown] / top)
     parts = [
         _ticks(range(0, top + 1, 1 if top < 5 else 2), top, "g"),
-        _title("Doubt at every question, in bits"),
-        f'<path d="{said}" fill="none" stroke="var(--bw-accent, currentColor)" stroke-width="2"/>',
-        *(f'<circle cx="{x:.1f}" cy="{b:.1f}" r="3" class="bw-first" fill-opacity="1"/>' for x, (_, b) in places),
+        _title("Entropy at every question, in bits"),
+        f'<path d="{said}" fill="none" stroke="var(--bw-accent, currentColor)" stroke-opacity="0.75" stroke-width="5"/>',
         f'<path d="{exact}" class="bw-exact" {OUTLINE}/>',
-        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="7" fill="none" stroke="currentColor" stroke-width="1.6"/>',
-        *(_text(x, BOTTOM + 17, str(k)) for k, (x, _) in enumerate(places)),
-        _text((LEFT + RIGHT) / 2, BOTTOM + 35, "pairs shown before"),
+        f'<circle cx="{middle:.1f}" cy="{asked:.1f}" r="9" fill="none" stroke="currentColor" stroke-width="1.8"/>',
+        *(_text(LEFT + (k + 0.5) * step, BOTTOM + 17, str(k)) for k in range(count)),
+        _text((LEFT + RIGHT) / 2, BOTTOM + 35, "pairs shown before (ring: now)"),
     ]
     return _drawing(words, parts)
 
