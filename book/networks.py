@@ -1,6 +1,6 @@
-"""Weights of shipped networks as scripts, for explorers that run a network in the page.
+"""Weights of shipped networks, written into the site for what runs a network in the page.
 
-A script and no file to fetch: pages also open from a folder, where a browser fetches nothing.
+As a file and as a script: pages also open from a folder, where a browser fetches nothing.
 """
 
 from __future__ import annotations
@@ -16,6 +16,28 @@ WEIGHTS = Path(__file__).resolve().parents[1] / "bayeswind_lib" / "checkpoints" 
 def files_of(script: str) -> list[str]:
     """The weights that an explorer's script asks for: its `const FILE = "..."`."""
     return re.findall(r'const FILE = "([\w/-]+)"', script)
+
+
+def write(static: Path, file: str) -> list[Path]:
+    """Write the weights `file` into a site's folder of static files, in both forms.
+
+    Returns:
+        networks/NAME.safetensors, which a page fetches, and networks/NAME.js, which a page that
+        was opened from a folder loads instead.
+
+    Raises:
+        FileNotFoundError: if no such network ships.
+    """
+    folder, name = static / "networks", Path(file).name
+    forms = {
+        folder / f"{name}.safetensors": (WEIGHTS / f"{file}.safetensors").read_bytes(),
+        folder / f"{name}.js": script_of(file).encode(),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, content in forms.items():
+        if not path.is_file() or path.read_bytes() != content:
+            path.write_bytes(content)
+    return list(forms)
 
 
 def script_of(file: str) -> str:

@@ -16,6 +16,7 @@ sys.path.insert(0, str(ROOT / "book"))
 import networks
 
 STATIC = ROOT / "book" / "_static"
+WEB = ROOT / "bayeswind_lib" / "widgets" / "web"  # scripts that the pages share with notebooks
 PAGE = """<!DOCTYPE html><html lang="en" data-theme="{theme}"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1"><title>Explorer</title>
 <link rel="stylesheet" href="explorer.css"><link rel="stylesheet" href="{name}_explorer.css">
@@ -66,12 +67,13 @@ PLAY = """(root, {size, replacement, asks}) => {
 def explorer_opener(name: str, browser, folder: Path) -> Iterator[Callable]:
     """A function that opens the explorer from a folder; any error on the page fails the test."""
     contexts, errors = [], []
-    for file in ("explorer.css", "explorer.js", "network.js", f"{name}_explorer.js", f"{name}_explorer.css"):
+    shutil.copytree(WEB, folder, dirs_exist_ok=True)
+    for file in (f"{name}_explorer.js", f"{name}_explorer.css"):
         shutil.copy(STATIC / file, folder)
     weights = networks.files_of((folder / f"{name}_explorer.js").read_text("utf-8"))
     for file in weights:
         (folder / f"{Path(file).name}.js").write_text(networks.script_of(file), "utf-8")
-    scripts = [f'<script defer src="{Path(file).name}.js"></script>' for file in (["network", *weights] if weights else [])]
+    scripts = [f'<script defer src="{Path(file).name}.js"></script>' for file in (["network", "network_parts", *weights] if weights else [])]
 
     def opened(theme="light", width=1280, **settings):
         (folder / "page.html").write_text(PAGE.format(theme=theme, name=name, scripts="".join(scripts)), "utf-8")

@@ -451,10 +451,15 @@ def test_the_cache_key_covers_code_weights_and_records(tmp_path):
     for path in sorted(library.rglob("*.*")):
         path.write_text("2")
         keys.add(bayeswind_book.library_key(tmp_path))
-    (library / "__pycache__").mkdir()
-    (library / "__pycache__/a.pyc").write_text("3")
-    keys.add(bayeswind_book.library_key(tmp_path))
+    for name in ("__pycache__/a.pyc", "widgets/web/a.js", "widgets/web/a.css", "widgets/web/a.wat"):
+        (library / name).parent.mkdir(parents=True, exist_ok=True)
+        (library / name).write_text("3")
+        keys.add(bayeswind_book.library_key(tmp_path))
     assert len(keys) == 4
+    for number, name in enumerate(("widgets/web/a.json", "widgets/a.js")):
+        (library / name).write_text("4")
+        keys.add(bayeswind_book.library_key(tmp_path))
+        assert len(keys) == 5 + number
 
 
 def test_words_are_read_out_of_a_picture(tmp_path):
@@ -494,18 +499,20 @@ def test_a_picture_without_words_stops_every_build_not_only_the_first(tmp_path):
         assert "a picture without words" in done.stderr
 
 
-@pytest.mark.parametrize("changed", ["book/_ext/bayeswind_book.py", "book/_static/explorer.css"])
+@pytest.mark.parametrize("changed", ["book/_ext/bayeswind_book.py", "book/_static/book.css", "bayeswind_lib/widgets/web/explorer.css"])
 def test_pages_are_made_again_if_what_makes_them_changes(tmp_path, changed):
     """Else a page keeps naming the scripts that it had, or keeps their older version."""
-    for folder in ("book/_ext", "book/_static"):
+    web = "bayeswind_lib/widgets/web"
+    for folder in ("book/_ext", "book/_static", web):
         (tmp_path / folder).mkdir(parents=True)
-    for path in [*(ROOT / "book").glob("*.py"), *(ROOT / "book/_ext").glob("*.py"), ROOT / "book/_static/explorer.css"]:
+    sheets = [ROOT / "book/_static/book.css", ROOT / web / "explorer.css"]
+    for path in [*(ROOT / "book").glob("*.py"), *(ROOT / "book/_ext").glob("*.py"), *sheets]:
         shutil.copy(path, tmp_path / path.relative_to(ROOT))
     for name, text in (TINY | {"index.md": "# Tiny\n"}).items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text.format(ext=str(tmp_path / "book/_ext")))
     with (tmp_path / "conf.py").open("a") as file:
-        file.write("html_static_path = ['book/_static']\n")
+        file.write("html_static_path = ['book/_static', 'bayeswind_lib/widgets/web']\n")
     command = [sys.executable, "-m", "sphinx", "-q", ".", "_build/html"]
     page, changes = tmp_path / "_build/html/index.html", []
     for more in ("", "", "#x {}\n"):
@@ -515,7 +522,7 @@ def test_pages_are_made_again_if_what_makes_them_changes(tmp_path, changed):
         changes.append(page.stat().st_mtime_ns)
     assert changes[0] == changes[1] < changes[2]
     if changed.endswith(".css"):
-        assert (tmp_path / "_build/html/_static/explorer.css").read_text().endswith("#x {}\n")
+        assert (tmp_path / "_build/html/_static" / Path(changed).name).read_text().endswith("#x {}\n")
 
 
 def test_the_site_brings_its_own_mathjax_and_no_thebe(site):

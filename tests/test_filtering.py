@@ -7,8 +7,8 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from _support import ROOT
 from _support_browser import chromium
+from _support_explorer import STATIC, WEB
 
 import bayeswind_lib as bw
 from bayeswind_lib.references import hmm as references
@@ -80,8 +80,8 @@ def test_the_table_holds_every_step_of_every_chain():
 @pytest.mark.xdist_group("browser")
 def test_the_page_shows_what_the_network_says(tmp_path):
     """At 20 random settings the page's network is the notebook's; elsewhere it is silent."""
-    for name in ("explorer.js", "hmm_explorer.js"):
-        shutil.copy(ROOT / "book" / "_static" / name, tmp_path)
+    for path in (WEB / "explorer.js", STATIC / "hmm_explorer.js"):
+        shutil.copy(path, tmp_path)
     answers = bw.widgets.hmm_answers(Late(), "a </script> of a name")
     assert "80 answers" not in repr(answers) and "320 answers" in repr(answers)
     (tmp_path / "page.html").write_text(PAGE.format(answers=answers._repr_html_()), "utf-8")

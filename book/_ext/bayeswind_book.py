@@ -27,6 +27,8 @@ import networks
 
 LOGGER = logging.getLogger(__name__)
 LIBRARY = "bayeswind_lib"
+WEB = "bayeswind_lib/widgets/web"  # scripts that the pages share with the notebooks' playground
+SCRIPTS = {".js", ".css", ".wat"}  # no cell's output depends on one
 MATHJAX = ("tex-chtml.js", "output/chtml/fonts/woff-v2", "input/tex/extensions")
 
 
@@ -37,7 +39,8 @@ def library_key(root: Path) -> str:
     """A short hash of everything a chapter's output depends on besides its own cells."""
     digest = hashlib.sha256((root / "requirements.txt").read_bytes())
     for path in sorted((root / LIBRARY).rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts:
+        script = path.suffix in SCRIPTS and root / WEB in path.parents
+        if path.is_file() and not script and "__pycache__" not in path.parts:
             digest.update(path.relative_to(root).as_posix().encode() + b"\0")
             digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:12]
@@ -234,13 +237,9 @@ def add_explorers(app, pagename, templatename, context, doctree):
 
 def add_network(app, file: str) -> None:
     """Load what runs a network in the page, and the weights of one, written into the site."""
-    name = f"{Path(file).name}.js"
-    target = Path(app.outdir) / "_static/networks" / name
-    if not target.is_file() or target.read_text("utf-8") != networks.script_of(file):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(networks.script_of(file), "utf-8")
-    app.add_js_file("network.js", loading_method="defer")
-    app.add_js_file(f"networks/{name}", loading_method="defer")
+    networks.write(Path(app.outdir) / "_static", file)
+    for name in ("network.js", "network_parts.js", f"networks/{Path(file).name}.js"):
+        app.add_js_file(name, loading_method="defer")
 
 
 def show_minutes(app, doctree):
@@ -277,7 +276,8 @@ def code_key(root: Path) -> str:
 
     Sphinx copies static files only together with a page, and does not watch an extension.
     """
-    files = [path for path in sorted((root / "book/_static").glob("*")) if path.is_file()]
+    folders = [root / "book/_static", root / WEB]
+    files = [p for folder in folders for p in sorted(folder.glob("*")) if p.is_file()]
     code = b"".join(path.read_bytes() for path in [Path(__file__), *files])
     return hashlib.sha256(code).hexdigest()
 

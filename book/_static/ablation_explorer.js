@@ -7,7 +7,7 @@
   const {
     axes, button, element, frame, generator, radios, slider, statusLine, text, trace, watchWidth,
   } = bwExplorer;
-  const { divergence, drawBars, episode, headGrid, load, pairEditor, posterior, range, roundUp, tokensOf } = bwNetwork;
+  const { divergence, drawBars, episode, headGrid, pairEditor, posterior, range, roundUp, tokensOf } = bwNetworkParts;
   const FILE = "bijection-transformer-classroom-seed0";
   const WAYS = [["nothing", "zero"], ["its mean over 64 episodes", "mean"], ["what it is, plus noise as long", "noise"]];
   const N_MEAN = 64; // episodes over which "mean" averages
@@ -44,7 +44,7 @@
     probabilities.reduce((sum, row, k) => sum + divergence(posterior(played, k), row), 0) / probabilities.length;
 
   function mount(root, id) {
-    const network = load(FILE), V = network.config.n_outputs;
+    const network = bwNetwork.load(FILE), V = network.config.n_outputs;
     const state = { episode: episode(V, 1), question: 5, seed: 1, way: "zero", off: new Set() };
     let means = null, whole = null;
 

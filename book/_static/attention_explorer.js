@@ -5,7 +5,7 @@
   "use strict";
 
   const { button, element, slider, statusLine, watchWidth } = bwExplorer;
-  const { drawBars, drawMap, entropy, episode, headGrid, load, pairEditor, posterior, range, tokensOf } = bwNetwork;
+  const { drawBars, drawMap, entropy, episode, headGrid, pairEditor, posterior, range, tokensOf } = bwNetworkParts;
   const FILE = "bijection-transformer-classroom-seed0";
 
   // What one head does at question k: share of its attention on the values shown, how evenly it is
@@ -21,7 +21,7 @@
   const uniform = (k) => k / (2 * k + 1);
 
   function mount(root, id) {
-    const network = load(FILE), V = network.config.n_outputs;
+    const network = bwNetwork.load(FILE), V = network.config.n_outputs;
     const state = { episode: episode(V, 1), question: 5, layer: 0, head: 0, seed: 1 };
     let seen = null; // the pass on this episode
 

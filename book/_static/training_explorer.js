@@ -6,8 +6,8 @@
 
   const { axes, button, element, frame, slider, statusLine, text, trace, watchWidth } = bwExplorer;
   const {
-    divergence, drawBars, drawMap, episode, headGrid, loadSnapshots, pairEditor, posterior, range, tokensOf,
-  } = bwNetwork;
+    divergence, drawBars, drawMap, episode, headGrid, pairEditor, posterior, range, tokensOf,
+  } = bwNetworkParts;
   const FILE = "snapshots/bijection-transformer-classroom-snapshots-seed0";
 
   // Mean total variation between a head's attention now and at the end, over the questions from 1 on.
@@ -18,7 +18,7 @@
   }
 
   function mount(root, id) {
-    const { steps, networks, note } = loadSnapshots(FILE), V = note.config.n_outputs, last = steps.length - 1;
+    const { steps, networks, note } = bwNetwork.loadSnapshots(FILE), V = note.config.n_outputs, last = steps.length - 1;
     const state = { episode: episode(V, 1), question: 5, layer: 0, head: 1, seed: 1, moment: last };
     let seen = []; // the pass of every snapshot on this episode
 
