@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import html
 import json
 from pathlib import Path
 
 from bayeswind_lib import checkpoints
-from bayeswind_lib.widgets.poster import poster
+from bayeswind_lib.widgets.poster import SEED, SHOWN, poster
 
 WEB = Path(__file__).resolve().parent / "web"
-STYLES = ("explorer.css", "playground.css")
+STYLES = ("explorer.css", "playground.css", "notebook.css")
 DARK = 'html[data-theme="dark"]'  # how a page says that it is dark; a notebook has its own ways
 NO_ANYWIDGET = (
     "the playground in a notebook needs the package anywidget, and there is none: "
@@ -31,15 +32,18 @@ class Mount:
     """Where a page shows the playground: its poster, until the scripts take over.
 
     Args:
-        small: without what only the full playground has (on the landing page).
+        small: one short figure, without what only the whole playground has.
+        home: the address of the page with the whole playground, to which a small one links.
     """
 
-    def __init__(self, small: bool = False):
-        self.small = small
+    def __init__(self, small: bool = False, home: str = ""):
+        self.small, self.home = small, home
 
     def _repr_html_(self) -> str:
+        start = f'data-seed="{SEED}" data-shown="{SHOWN}"'  # the poster's episode
         size = " data-small" if self.small else ""
-        return f'<div class="bw-explorer" data-explorer="playground"{size}>{poster()}</div>'
+        home = f' data-home="{html.escape(self.home)}"' if self.home else ""
+        return f'<div class="bw-explorer" data-explorer="playground" {start}{size}{home}>{poster()}</div>'
 
 
 def scripts() -> list[str]:
@@ -54,11 +58,11 @@ def playground(small: bool = False):
     """The playground in a running notebook: an anywidget that asks this kernel for weights.
 
     Args:
-        small: without attention, switches and the tour.
+        small: one short figure, without what only the whole playground has.
     Raises:
         ModuleNotFoundError: if anywidget is not installed; the message says what to do.
     """
-    return _widget_class()(small=small)
+    return _widget_class()(small)
 
 
 @functools.cache
@@ -90,11 +94,11 @@ def _widget_class():
 
         _esm = module()
         _css = style()
-        small = traitlets.Bool(False).tag(sync=True)
+        options = traitlets.Dict().tag(sync=True)  # of bwPlayground.mount
         poster = traitlets.Unicode().tag(sync=True)
 
-        def __init__(self, **traits):
-            super().__init__(poster=poster(), **traits)
+        def __init__(self, small: bool):
+            super().__init__(options={"small": small, "seed": SEED, "shown": SHOWN}, poster=poster())
             self.on_msg(self._hand_over)
 
         def _hand_over(self, _, message, __) -> None:

@@ -58,7 +58,6 @@ function render({ model, el }) {
   root.className = "bw-explorer";
   root.dataset.explorer = "playground";
   root.dataset.mounted = "true"; // the scripts of a page look for mounts that nobody has taken yet
-  if (model.get("small")) root.dataset.small = "";
   root.innerHTML = model.get("poster");
   el.append(root);
 
@@ -68,7 +67,7 @@ function render({ model, el }) {
   requestAnimationFrame(colour); // now it has a place in the page, and a colour
 
   window.bwNotebook.models.push(model);
-  window.bwPlayground.mount(root, { small: model.get("small") });
+  window.bwPlayground.mount(root, model.get("options"));
   return () => {
     watch.disconnect();
     const { models } = window.bwNotebook;
