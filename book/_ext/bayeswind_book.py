@@ -30,6 +30,8 @@ import networks
 LOGGER = logging.getLogger(__name__)
 LIBRARY = "bayeswind_lib"
 WEB = "bayeswind_lib/widgets/web"  # scripts that the pages share with the notebooks' playground
+# What runs a network in the page, in this order.
+ENGINE = ("matmul.js", "network.js", "oracles.js", "network_parts.js")
 SCRIPTS = {".js", ".css", ".wat"}  # no cell's output depends on one
 MATHJAX = ("tex-chtml.js", "output/chtml/fonts/woff-v2", "input/tex/extensions")
 
@@ -251,9 +253,10 @@ def add_playground(app) -> None:
 
 
 def add_network(app, file: str) -> None:
-    """Load what runs a network in the page, and the weights of one, written into the site."""
+    """Load what runs a network in the page; its weights are written into the site, and fetched by
+    the explorer when a reader comes near."""
     networks.write(Path(app.outdir) / "_static", file)
-    for name in ("network.js", "network_parts.js", f"networks/{Path(file).name}.js"):
+    for name in ENGINE:
         app.add_js_file(name, loading_method="defer")
 
 
