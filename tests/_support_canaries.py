@@ -104,7 +104,7 @@ def small_book(folder: Path, text: str) -> Finished:
     """Build a book of one page with this book's own settings, extensions and options."""
     shutil.copytree(ROOT / "book" / "_ext", folder / "book" / "_ext")
     shutil.copytree(ROOT / "book" / "_static", folder / "book" / "_static")
-    for name in ("_config.yml", "requirements.txt", "book/address.py", "book/networks.py", "book/references.bib"):
+    for name in ("_config.yml", "requirements.txt", "book/address.py", "book/networks.py", "book/references.bib", "book/glossary.toml"):
         shutil.copy(ROOT / name, folder / name)
     (folder / "bayeswind_lib").mkdir()
     (folder / "_toc.yml").write_text("format: jb-book\nroot: page\n")
