@@ -8,10 +8,11 @@ GitHub for that file at that tag. Here the same question is put to a clone, with
 
 from __future__ import annotations
 
+import html
 import json
+import re
 import subprocess
 import sys
-from html.parser import HTMLParser
 from pathlib import Path
 
 import nbformat
@@ -19,17 +20,7 @@ from nbformat.validator import iter_validate
 
 import address
 
-
-class Links(HTMLParser):
-    """The targets of a page's links, in `found`."""
-
-    def __init__(self, text: str):
-        super().__init__()
-        self.found: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.found += [value or "" for name, value in attrs if tag == "a" and name == "href"]
+LINK = re.compile(r"""<a\b[^>]*?\bhref\s*=\s*["']([^"']*)["']""")
 
 
 def links(site: Path, root: Path = address.ROOT) -> dict[str, list[str]]:
@@ -37,7 +28,7 @@ def links(site: Path, root: Path = address.ROOT) -> dict[str, list[str]]:
     host = address.settings(root)["launch_buttons"]["colab_url"].rstrip("/") + "/"
     pages = {path.relative_to(site).as_posix(): path for path in sorted(site.rglob("*.html"))}
     found = {
-        name: sorted({link for link in Links(path.read_text("utf-8")).found if host in link})
+        name: sorted({html.unescape(x) for x in LINK.findall(path.read_text("utf-8")) if host in x})
         for name, path in pages.items()
         if not name.startswith("_")
     }
