@@ -214,8 +214,9 @@ def tidy_page(app, pagename, templatename, context, doctree):
         context["header_buttons"] = [b for b in buttons if b.get("label") != "launch-buttons"]
     for group in buttons:
         for button in group.get("buttons", []) if group.get("label") == "launch-buttons" else []:
-            # In a first build the notebook is not made yet, and the theme names its source.
-            button["url"] = button["url"].replace(f"{pagename}.md", f"{pagename}.ipynb")
+            # The theme would open the branch: text and library have to be of one version.
+            if "colab" in button.get("url", ""):
+                button["url"] = address.colab(f"{pagename}.ipynb")
     # docutils puts entries into a list without calling them its items: an error for screen readers.
     body = context.get("body", "")
     context["body"] = body.replace('role="doc-biblioentry"', 'role="listitem"')
@@ -306,8 +307,10 @@ def code_key(root: Path) -> str:
     Sphinx copies static files only together with a page, and does not watch an extension.
     """
     folders = [root / "book/_static", root / WEB]
-    files = [p for folder in folders for p in sorted(folder.glob("*")) if p.is_file()]
-    code = b"".join(path.read_bytes() for path in [Path(__file__), *files])
+    files = [p for folder in folders for p in sorted(folder.glob("*"))]
+    # Buttons and links hold the version, which stands in the library's first file.
+    files += [Path(__file__), Path(address.__file__), root / LIBRARY / "__init__.py"]
+    code = b"".join(path.read_bytes() for path in files if path.is_file())
     return hashlib.sha256(code).hexdigest()
 
 
