@@ -361,5 +361,6 @@ def setup(app):
     app.add_role("colab", colab_role)
     app.add_role("minutes", minutes_role)
     app.add_css_file("book.css")
+    app.add_css_file("print.css", media="print", priority=900)  # after the theme's own
     app.add_js_file("book.js")
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
