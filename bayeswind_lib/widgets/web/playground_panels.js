@@ -198,14 +198,24 @@
       }));
     }
 
+    function addChart() {
+      const { field: box, draw } = bars(130, 36), words = element("div", { class: "bw-multiple-name" });
+      const field = element("div", {}, words, box);
+      charts.push({ field, words, draw });
+      multiples.append(field);
+    }
+
     function shown(networks, body) {
       const { play, seen } = host, compared = answersOf(networks), now = play.questions - 1;
       if (!body.contains(table)) body.replaceChildren(multiples, entropies.field, table);
-      while (charts.length < compared.length) charts.push(bars(140, 36));
-      multiples.replaceChildren(...compared.map((_, i) => charts[i].field));
-      compared.forEach(({ name, kind, answers }, i) => charts[i].draw({
-        truth: seen.exact[now], rows: [{ p: answers[now], kind, name }], labels: play.labels, title: name, below: play.outcome,
-      }));
+      while (charts.length < compared.length) addChart();
+      charts.forEach(({ field }, i) => { field.hidden = i >= compared.length; });
+      compared.forEach(({ name, kind, answers }, i) => {
+        charts[i].words.textContent = name;
+        charts[i].draw({
+          truth: seen.exact[now], rows: [{ p: answers[now], kind, name }], labels: play.labels, title: `${name}.`, heading: "", below: play.outcome,
+        });
+      });
       entropies.draw({
         title: "entropy (bits)", below: play.xTitle, truth: seen.found.map((one) => one.exact), now, limit: play.limit,
         lines: compared.map(({ name, kind, mark, found }) => ({ name, kind, mark, values: found.map((one) => one.network) })),
@@ -263,7 +273,7 @@
         const answers = network.run(play.inputs).probabilities;
         return mean(seen.exact.map((truth, k) => measures(truth, answers[k]).divergence));
       });
-      told.textContent = `A training run of the same recipe, kept at ${run.steps.length} moments: the figure shows its network. After ${count(run.steps[now], "update")} it is ${bits(cost[now])} from the truth, on average over this episode so far; ` +
+      told.textContent = `A network of the same kind, kept at ${run.steps.length} moments of its training; the whole figure shows it. After ${count(run.steps[now], "update")} it is ${bits(cost[now])} from the truth, on average over this episode so far; ` +
         `at the start ${bits(cost[0])}, at the end ${bits(cost[cost.length - 1])}.`;
       course.draw({
         title: "mean KL (bits), this episode", below: "updates", lines: [{ name: "network", kind: "bw-line-0", values: cost }],

@@ -13,7 +13,7 @@
       "main": {"file": "bijection-transformer-classroom-seed0", "bytes": 608752},
       "published": {"file": "bijection-transformer-seed0", "bytes": 5361616},
       "run": {"file": "snapshots/bijection-transformer-classroom-snapshots-seed0", "bytes": 3303680},
-      "returning": {"name": "transformer that learned with keys coming back", "file": "bijection-transformer-classroom-replacement-convolution-seed0", "bytes": 307000},
+      "returning": {"name": "transformer, learned with surprises", "file": "bijection-transformer-classroom-replacement-convolution-seed0", "bytes": 307000},
       "rivals": [
         {"name": "MLP that sees one token", "file": "bijection-mlp-classroom-seed0", "bytes": 273592},
         {"name": "LSTM", "file": "bijection-lstm-classroom-seed0", "bytes": 304968},

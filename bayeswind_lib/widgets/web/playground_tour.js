@@ -25,11 +25,11 @@
   }
 
   // The bijection of the tour with some pairs shown, every head on, the trained network.
-  async function bijection(host, shown) {
+  async function bijection(host, shown, comesBack = false) {
     host.closePanels();
     if (host.kind !== "bijection" || host.size !== "main") await host.choose("bijection", "main");
     host.off.clear();
-    host.plays.bijection.comesBack = false;
+    host.plays.bijection.comesBack = comesBack;
     host.fresh(SEED, shown);
   }
 
@@ -69,9 +69,8 @@
       say(host) {
         const row = host.lookFrom(host.from), { tokens, key, shown } = host.play;
         const seen = tokens.filter((token, t) => token.kind === "value" && row[t] > 0.5).length;
-        return "To rule values out, it has to see them. Below each token stands the largest share of a look that any head gives it, from key " +
-          `${key}: of the ${shown} values shown, ${seen} get more than half the look of some head. The heads share the work; in another episode they ` +
-          "share it otherwise. Choose one head to see its part.";
+        return `To rule values out, it has to see them. Below each token: the largest look that any head gives it from key ${key}. Of the ${shown} values ` +
+          `shown, ${seen} get more than half the look of some head. Choose a head to see its part; another episode shares the work otherwise.`;
       },
     },
     {
@@ -96,13 +95,23 @@
         : "They are on their way."),
     },
     {
+      title: "A surprise", part: "answer",
+      async set(host) {
+        await bijection(host, 3, true);
+        host.act((play) => play.ask(play.asked[0]));
+      },
+      say: ({ play, now, seen }) => `Key ${play.key} was shown: its value is ${play.map[play.key]} for certain, ${bits(now.exact)}. In training no key ever ` +
+        `came back. The network rules that value out, as it learned to, and gives it ${fine(seen.answers[play.shown][play.map[play.key]])}: it is ` +
+        `${bits(now.divergence)} from the truth. It learned what its episodes asked, no more.`,
+    },
+    {
       title: "How it was learned", part: "training",
       set: (host) => bijection(host, 7),
       async later(host) {
         await host.training.arrive();
         host.moment(Math.floor(host.run.steps.length / 3));
       },
-      say: (host) => (host.run ? `The same network after ${count(host.run.steps[host.momentNow], "update")}: KL ${bits(host.now.divergence)}. Move the slider: ` +
+      say: (host) => (host.run ? `A network of the same kind after ${count(host.run.steps[host.momentNow], "update")}: KL ${bits(host.now.divergence)}. Move the slider: ` +
         "the bars, the stairs and the looks all follow." : "The network was kept at many moments of its training; they are on their way."),
     },
     {
@@ -146,7 +155,7 @@
       next.textContent = to === STEPS.length - 1 ? "Finish" : "Next";
       light(step.part);
       if (first || document.activeElement === document.body) next.focus({ preventScroll: true });
-      host.root.querySelector(`[data-part=${step.part}]`).scrollIntoView({ block: "nearest", behavior: calm() ? "auto" : "smooth" });
+      host.root.querySelector(`[data-part=${step.part}]`).scrollIntoView({ block: "start", behavior: calm() ? "auto" : "smooth" });
       Object.assign(host.root.dataset, { tour: to });
     }
 

@@ -64,17 +64,18 @@
   // ---- the answer ----------------------------------------------------------------------------
 
   const SCALES = [0.25, 0.5, 1];
+  const DEPTHS = 50; // shades of a cell
 
   // Bars of one answer or two over the outcomes, the exact one dashed. rows: [{p, kind, name}].
-  // choose(y), if given, is called with the outcome that was clicked.
+  // choose(y), if given, is called with the outcome that was clicked. title is told, heading is drawn.
   function bars(height = 230, margin = 46) {
     let kept = {};
 
-    function paint(box, { truth, rows, labels, title, below, choose }) {
+    function paint(box, { truth, rows, labels, title, heading = title, below, choose }) {
       const most = Math.max(...truth, ...rows.flatMap((row) => [...row.p]));
       const top = SCALES.find((scale) => most <= scale * 0.98) || 1;
-      const signature = [labels.join(), rows.map((row) => row.kind).join(), top, box.knownWidth, title, below].join("|");
-      if (kept.signature !== signature) kept = { signature, ...build(box, top, rows, labels, title, below) };
+      const signature = [labels.join(), rows.map((row) => row.kind).join(), top, box.knownWidth, heading, below].join("|");
+      if (kept.signature !== signature) kept = { signature, ...build(box, top, rows, labels, heading, below) };
       const { f, toY, rects, dashes, areas } = kept;
       const place = (rect, p) => {
         rect.style.y = `${toY(p)}px`;
@@ -90,10 +91,10 @@
       f.svg.setAttribute("aria-label", tell(truth, rows, labels, title));
     }
 
-    function build(box, top, rows, labels, title, below) {
-      const f = frame(box, height, title, margin), step = (f.right - f.left) / labels.length;
+    function build(box, top, rows, labels, heading, below) {
+      const f = frame(box, height, heading, margin), step = (f.right - f.left) / labels.length;
       const toY = (p) => f.bottom - (p / top) * (f.bottom - f.top), wide = Math.min(step * 0.76, 64);
-      axes(f, [0, top / 2, top], toY, title, below, (p) => String(p));
+      axes(f, [0, top / 2, top], toY, heading, below, (p) => String(p));
       const skip = Math.ceil(Math.max(...labels.map((word) => word.length)) * 8 / step);
       const left = (y) => f.left + (y + 0.5) * step - wide / 2;
       const rect = (kind, x, width) => element("rect", { x, width, class: kind });
@@ -297,6 +298,18 @@
     return { field, draw };
   }
 
+  // The cells of a matrix, those of one depth in one path: a step draws hundreds of them.
+  function shares(pattern, left, top, size) {
+    const paths = Array.from({ length: DEPTHS + 1 }, () => ""), side = (size - 0.6).toFixed(2);
+    for (let t = 0; t < pattern.length; t++) {
+      for (let s = 0; s <= t; s++) {
+        const depth = Math.round(pattern[t][s] * DEPTHS);
+        if (depth) paths[depth] += `M${(left + s * size).toFixed(2)} ${(top + t * size).toFixed(2)}h${side}v${side}h-${side}z`;
+      }
+    }
+    return paths.flatMap((d, depth) => (d ? [element("path", { d, class: "bw-share", "fill-opacity": depth / DEPTHS })] : []));
+  }
+
   // The whole matrix of one head: a row a token that looks, a column a token that is looked at.
   // pin(from, to) is called with the cell that was clicked.
   function matrix(pin) {
@@ -306,16 +319,11 @@
       const f = frame(box, top + size * T + 4, tell(tokens, pattern, from, title));
       const label = (t) => t === from || (t % every === 0 && (Math.abs(t - from) >= every));
       const boxAt = (s, t, kind) => element("rect", { x: left + s * size, y: top + t * size, width: size - 0.6, height: size - 0.6, class: kind });
-      pattern.forEach((weights, t) => {
+      pattern.forEach((_, t) => {
         if (label(t)) f.svg.append(text(left - 5, top + (t + 0.5) * size + 4, tokens[t].short, "end", `bw-tick ${t === from ? "bw-row-now" : ""}`));
         if (t % every === 0) f.svg.append(text(left + (t + 0.5) * size, top - 7, tokens[t].short, "middle", "bw-tick"));
-        for (let s = 0; s <= t; s++) {
-          if (weights[s] < 0.004) continue;
-          const cell = boxAt(s, t, "bw-share");
-          cell.setAttribute("fill-opacity", weights[s].toFixed(3));
-          f.svg.append(cell);
-        }
       });
+      f.svg.append(...shares(pattern, left, top, size));
       f.svg.append(element("path", { d: `M${left} ${top}${range(T).map((t) => `V${top + (t + 1) * size}H${left + (t + 1) * size}`).join("")}`, class: "bw-diagonal" }),
         element("rect", { x: left - 1, y: top + from * size - 1, width: (from + 1) * size + 1.4, height: size + 1.4, class: "bw-frame" }));
       if (to !== null && to <= from) f.svg.append(boxAt(to, from, "bw-frame bw-cell-now"));
@@ -334,7 +342,8 @@
 
   // The tokens that are looked at most, in words.
   function mostSeen(tokens, row, n) {
-    return range(row.length).sort((a, b) => row[b] - row[a]).slice(0, n)
+    const order = range(row.length).sort((a, b) => row[b] - row[a]);
+    return order.slice(0, n).filter((t, i) => i === 0 || row[t] >= 0.005)
       .map((t) => `${tokens[t].short} ${number(row[t], 2)}`).join(", ");
   }
 

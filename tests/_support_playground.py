@@ -1,0 +1,76 @@
+"""The playground on a page of its own, in a folder as the site has it, and what the library says to it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import torch
+from _support_explorer import WEB, networks
+
+import bayeswind_lib as bw
+
+PAGE = """<!DOCTYPE html><html lang="en" data-theme="light"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1"><title>Playground</title>
+<link rel="stylesheet" href="explorer.css"><link rel="stylesheet" href="playground.css">
+<style>html[data-theme=dark] {{ background: #14181e; color: #eee }} body {{ margin: 12px }}</style>
+{scripts}</head><body><main><h1>Page</h1><div class="bw-explorer" data-explorer="playground" {given}><p
+class="poster" style="height: 300px">A poster</p></div></main></body></html>"""
+# Back to where every test starts.
+RESET = """async () => { const host = document.querySelector('.bw-explorer').playground; await host.ready;
+  if (!host.small) { if (!host.tour.field.hidden) host.tour.end(); host.closePanels(); }
+  await host.choose('bijection', 'main'); host.off.clear(); host.plays.bijection.comesBack = false;
+  host.fresh(0, 5); host.past = []; host.update(); if (!host.small) { host.showTogether(false); host.headChosen = false; host.update(); }
+  document.activeElement.blur(); }"""
+# The episode on the page, as the network reads it and as the library names it.
+EPISODE = """root => { const play = root.playground.play;
+  return play.kind === 'hmm' ? {T: play.T, E: play.E, symbols: play.symbols}
+    : {V: play.V, keys: play.asked.slice(0, play.shown + 1), values: play.asked.slice(0, play.shown + 1).map(k => play.map[k])}; }"""
+
+
+def files() -> dict:
+    """The networks that the playground may fetch, from its script: entries {file, bytes, ...} by task."""
+    script = (WEB / "playground_tasks.js").read_text("utf-8")
+    return json.loads(re.search(r"const FILES = (\{.*?\n  \});", script, re.DOTALL)[1])
+
+
+def entries(tree=None) -> list[dict]:
+    """Every entry {file, bytes, ...} of a tree as `files` gives it."""
+    tree = files() if tree is None else tree
+    if isinstance(tree, list):
+        return [entry for part in tree for entry in entries(part)]
+    return [tree] if "file" in tree else [entry for part in tree.values() for entry in entries(part)]
+
+
+def write_page(folder: Path, weights: list[str], given: str = "", name: str = "page.html") -> Path:
+    """A page with the playground, its scripts and some weights."""
+    shutil.copytree(WEB, folder, dirs_exist_ok=True)
+    for file in weights:
+        networks.write(folder, file)
+    scripts = "".join(f'<script defer src="{file}"></script>' for file in json.loads((WEB / "playground.json").read_text("utf-8")))
+    (folder / name).write_text(PAGE.format(scripts=scripts, given=given), "utf-8")
+    return folder / name
+
+
+def truth_and_inputs(shown: dict, comes_back: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+    """The library's exact posterior, float64 (K, Y), and what its networks read (1, T), of the page's episode."""
+    if "T" in shown:
+        tunnel = bw.tunnels.HMM(3, 3, length=len(shown["symbols"]))
+        T, E = (torch.tensor(shown[name], dtype=torch.float64)[None] for name in "TE")
+        symbols = torch.tensor([shown["symbols"]])
+        episodes = tunnel.episodes(T, E, torch.zeros_like(symbols), symbols)
+        return episodes.posterior[0], episodes.inputs
+    tunnel = bw.tunnels.Bijection(shown["V"], n_pairs=len(shown["keys"]), with_replacement=comes_back)
+    episodes = tunnel.episodes(torch.tensor([shown["keys"]]), torch.tensor([shown["values"]]))
+    return episodes.posterior[0], episodes.inputs
+
+
+def measured(truth: torch.Tensor, log2: torch.Tensor) -> dict[str, float]:
+    """Entropies, divergence (bits) and total variation at the last question, as the page names them."""
+    p, q = truth[-1], log2[-1].double().exp2()
+    return {
+        "exact": float(bw.scoring.entropy_bits(truth.log2())[-1]), "network": float(bw.scoring.entropy_bits(log2.double())[-1]),
+        "kl": float(bw.scoring.kl_bits(truth, log2.double())[-1]), "tv": float((p - q).abs().sum() / 2),
+    }  # fmt: skip

@@ -1,0 +1,527 @@
+"""The playground in headless Chromium: what it shows after clicks and drags is what the library computes."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import torch
+from _support_browser import AXE, OVERFLOW, chromium, served
+from _support_explorer import FOCUS
+from _support_playground import EPISODE, RESET, entries, files, measured, networks, truth_and_inputs, write_page
+
+import bayeswind_lib as bw
+from bayeswind_lib import probes
+
+pytestmark = pytest.mark.xdist_group("browser")
+NETWORK, ORACLE = 2e-5, 1e-9  # bits: single precision in both, double precision in both
+STEP = 50  # milliseconds that one more token may take
+RIVALS = {"bijection": ["mlp", "lstm", "mamba"], "hmm": ["mlp", "lstm", "mamba"]}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def opened(browser, tmp_path_factory):
+    """The page, opened once from a folder with every network; what it asked for or complained of fails."""
+    folder, troubles = tmp_path_factory.mktemp("playground"), []
+    place = write_page(folder, [entry["file"] for entry in entries()])
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    page.set_default_timeout(20_000)
+    page.on("request", lambda request: request.url.startswith(folder.as_uri()) or troubles.append(request.url))
+    page.on("pageerror", lambda error: troubles.append(str(error)))
+    page.on("console", lambda message: troubles.append(message.text))
+    page.goto(place.as_uri())
+    page.locator(".bw-measures").wait_for()
+    yield page
+    context.close()
+    assert not troubles, troubles
+
+
+@pytest.fixture
+def page(opened):
+    """The page as it starts: bijection, five pairs of episode 0 shown, everything on."""
+    opened.set_viewport_size({"width": 1280, "height": 900})
+    opened.evaluate(RESET)
+    return opened
+
+
+@pytest.fixture
+def chain(page):
+    """The page with the hidden chain."""
+    page.get_by_label("hidden chain (HMM)").check()
+    page.wait_for_function("document.querySelector('.bw-explorer').dataset.task === 'hmm'")
+    page.evaluate("document.querySelector('.bw-explorer').playground.fresh(0, 5)")
+    return page
+
+
+def root(page):
+    return page.locator(".bw-explorer")
+
+
+def shown(page) -> dict:
+    """The numbers of the page."""
+    data = root(page).evaluate("root => ({...root.dataset})")
+    return {name: float(data[name]) for name in ("exact", "network", "kl", "tv")}
+
+
+def compare(page, model, comes_back: bool = False) -> dict:
+    """The page's numbers, each checked against the library's; returns the library's."""
+    truth, inputs = truth_and_inputs(root(page).evaluate(EPISODE), comes_back)
+    found, said = measured(truth, model.predict(inputs)[0]), shown(page)
+    assert said["exact"] == pytest.approx(found["exact"], abs=ORACLE)
+    for name in ("network", "kl", "tv"):
+        assert said[name] == pytest.approx(found[name], abs=NETWORK * max(1, found[name])), name
+    return found
+
+
+def press(page, name: str) -> None:
+    page.locator(f"[data-action={name}]").first.click()
+
+
+def told(page) -> dict[str, str]:
+    """The four measures in words."""
+    return root(page).evaluate("root => Object.fromEntries([...root.querySelectorAll('dd')].map(e => [e.dataset.measure, e.textContent]))")
+
+
+# ---- the episode -----------------------------------------------------------------------------------
+
+
+def test_an_episode_is_built_by_clicks(page):
+    """Keys, values, next, back, undo, another seed: numbers, bars and words are the library's each time."""
+    model = bw.load("bijection-transformer-classroom")
+    for action in ("restart", "next", "key 6", "value", "key 2", "value", "next", "next", "back", "undo", "random", "next", "value"):
+        before = root(page).evaluate(EPISODE)
+        if action == "value":
+            page.locator("[data-chip^=value]:enabled").last.click()
+        elif action.startswith("key"):
+            page.locator(f"[data-chip='{action}']").click()
+        else:
+            press(page, action)
+        assert root(page).evaluate(EPISODE) != before, action
+        found = compare(page, model)
+        assert float(told(page)["exact"].split()[0]) == pytest.approx(found["exact"], abs=6e-4)
+        assert float(told(page)["variation"]) == pytest.approx(found["tv"], abs=6e-4)
+    episode = root(page).evaluate(EPISODE)
+    heights = root(page).evaluate("""root => { const part = root.querySelector('[data-part=answer]');
+      const bars = kind => [...part.querySelectorAll('.bw-bar.' + kind)].map(e => parseFloat(e.style.height));
+      return [bars('bw-first'), bars('bw-exact')]; }""")
+    truth, inputs = truth_and_inputs(episode)
+    rows = [model.predict(inputs)[0, -1].exp2(), truth[-1]]
+    scale = heights[1][int(truth[-1].argmax())] / float(truth[-1].max())
+    np.testing.assert_allclose(np.array(heights) / scale, torch.stack([row.double() for row in rows]), atol=2e-5)
+
+
+def test_a_click_on_a_bar_gives_its_value(page):
+    value = page.evaluate("document.querySelector('.bw-explorer').playground.seen.exact[5].findLastIndex(p => p > 0)")
+    page.locator("[data-part=answer] .bw-area").nth(value).click()
+    assert root(page).evaluate("root => root.playground.play.pairs[5][1]") == value
+    assert root(page).get_attribute("data-shown") == "6"
+
+
+def test_a_seed_repeats_an_episode(page):
+    first = root(page).evaluate(EPISODE)
+    for seed in ("17", "0"):
+        page.locator("[data-control=seed]").fill(seed)
+        page.locator("[data-control=seed]").blur()
+    press(page, "undo")
+    press(page, "undo")
+    assert root(page).evaluate(EPISODE) == first
+
+
+def test_a_key_that_comes_back_is_a_surprise(page):
+    """The truth is certain; the network, which never met that, is wrong, and one that did meet it is right."""
+    page.locator("[data-control=again]").check()
+    for action in ("next", "next", "next"):
+        press(page, action)
+    page.locator(".bw-asked").first.click()
+    found = compare(page, bw.load("bijection-transformer-classroom"), comes_back=True)
+    assert found["exact"] == 0 and found["kl"] > 5
+    assert "never" not in told(page) and "no key ever came back" in page.locator(".bw-status").text_content()
+    page.locator("[data-part=compare] summary").click()
+    table = compared(page)
+    truth, inputs = truth_and_inputs(root(page).evaluate(EPISODE), comes_back=True)
+    learned = bw.load("bijection-transformer-classroom-replacement-convolution")
+    name = files()["bijection"]["returning"]["name"]
+    assert table[name]["kl"] == pytest.approx(measured(truth, learned.predict(inputs)[0])["kl"], abs=6e-4)
+    assert table[name]["kl"] < 0.1 < table["transformer"]["kl"]
+
+
+def test_the_published_network_and_its_step(page, report_seconds):
+    """20 keys, 2.7 million parameters: the numbers of the library, and a step (drawn and laid out) in time."""
+    label = page.get_by_label(re.compile("20 keys"))
+    assert "5.4 MB" in page.locator("label", has=label).text_content()
+    label.check()
+    page.wait_for_function("document.querySelector('.bw-explorer').dataset.size === 'published'")
+    press(page, "next")
+    compare(page, bw.load("bijection-transformer"))
+    steps = """seed => { const host = document.querySelector('.bw-explorer').playground, times = [];
+      host.fresh(seed, 0);
+      const next = document.querySelector('[data-action=next]');
+      while (!next.disabled) { const start = performance.now(); next.click(); document.body.offsetHeight; times.push(performance.now() - start); }
+      return times; }"""
+    # The machine may be busy with others: of each step the best of some episodes, then the slowest step.
+    found = np.min([page.evaluate(steps, seed) for seed in range(1, 6)], axis=0)
+    assert len(found) == 19
+    report_seconds("one step of the published network, drawn and laid out (slowest)", found.max() / 1000, STEP / 1000)
+    assert found.max() <= STEP, found
+
+
+# ---- the chain -------------------------------------------------------------------------------------
+
+
+def test_a_chain_is_built_by_clicks_drags_and_keys(chain):
+    model = bw.load("hmm-transformer-classroom")
+    compare(chain, model)
+    seen = set()
+    for action in ("symbol 2", "symbol 0", "next", "back", "undo", "restart", "symbol 1", "random"):
+        spot = f"[data-chip='{action}']" if action.startswith("symbol") else f"[data-action={action}]"
+        chain.locator(spot).first.click()
+        compare(chain, model)
+        seen.add(str(root(chain).evaluate(EPISODE)))
+    assert len(seen) == 6  # back and undo lead to what was there
+    for name, key in (("T 0 0", "ArrowRight"), ("E 2 1", "PageDown"), ("T 1 0", "End"), ("T 2 0", "Home")):
+        border = chain.locator(f"[data-border='{name}']")
+        before = border.get_attribute("aria-valuetext")
+        border.focus()
+        chain.keyboard.press(key)
+        chain.wait_for_function("([name, before]) => document.querySelector(`[data-border='${name}']`).ariaValueText !== before", arg=[name, before])
+        compare(chain, model)
+        assert border.get_attribute("aria-valuenow") is not None and border.evaluate("e => e === document.activeElement")
+    episode = root(chain).evaluate(EPISODE)
+    for row in episode["T"] + episode["E"]:
+        assert sum(row) == pytest.approx(1, abs=1e-12) and min(row) >= 0.05
+
+
+def test_a_border_is_dragged(chain):
+    model, border = bw.load("hmm-transformer-classroom"), chain.locator("[data-border='E 1 0']")
+    before, box = root(chain).evaluate(EPISODE)["E"][1], border.bounding_box()
+    bar = chain.locator("[data-matrix=E] .bw-row-bar").nth(1).bounding_box()
+    target = before[0] + before[1] - 0.07
+    chain.mouse.move(box["x"] + box["width"] / 2, box["y"] + 5)
+    chain.mouse.down()
+    chain.mouse.move(bar["x"] + target * bar["width"] / 2, box["y"] + 8)
+    chain.mouse.move(bar["x"] + target * bar["width"], box["y"] + 8)
+    chain.mouse.up()
+    chain.wait_for_function("place => Math.abs(document.querySelector(\"[data-border='E 1 0']\").ariaValueNow - place) <= 1", arg=100 * target)
+    after = root(chain).evaluate(EPISODE)["E"][1]
+    assert after[0] == pytest.approx(target, abs=0.011) and after[2] == before[2]
+    compare(chain, model)
+    press(chain, "undo")
+    assert root(chain).evaluate(EPISODE)["E"][1] == before  # one drag, one step back
+
+
+def test_the_next_symbol_is_drawn_as_the_filter_says(chain):
+    """Chances of the next symbol are those of the exact filter, and nature's draws follow them."""
+    said = chain.evaluate("document.querySelector('.bw-explorer').playground.play.coming")
+    episode = root(chain).evaluate(EPISODE)
+    truth, _ = truth_and_inputs(episode)
+    T, E = (torch.tensor(episode[name], dtype=torch.float64) for name in "TE")
+    np.testing.assert_allclose(said, truth[-1] @ T @ E, atol=1e-12)
+    drawn = chain.evaluate("""() => Array.from({length: 4000}, (_, i) => { const play = new bwTasks.Chain(1);
+      play.chance = bwTasks.range(20).map(() => (i + 0.5) / 4000); play.next(); return play.symbols[1]; })""")
+    expected = chain.evaluate("new bwTasks.Chain(1).coming")
+    np.testing.assert_allclose(np.bincount(drawn, minlength=3) / 4000, expected, atol=1e-3)
+
+
+# ---- inside the network ----------------------------------------------------------------------------
+
+
+def test_where_heads_look(page):
+    """Hover, focus and clicks on tokens and cells: the row of the pattern that the library has."""
+    model = bw.load("bijection-transformer-classroom")
+    _, inputs = truth_and_inputs(root(page).evaluate(EPISODE))
+    patterns = probes.activations(model, inputs, ["pattern.*"])
+
+    def check(layer, head, query):
+        row = [float(p) for p in root(page).get_attribute("data-looks").split()]
+        assert root(page).get_attribute("data-from") == str(query)
+        np.testing.assert_allclose(row, patterns[f"pattern.{layer}"][0, head, query, : query + 1], atol=NETWORK)
+
+    for layer, head in ((0, 0), (2, 3), (1, 2)):
+        page.locator(f"[data-head='{layer}.{head}']").click()
+        check(layer, head, 10)
+    page.locator("[data-token='7']").hover()
+    check(1, 2, 7)
+    page.mouse.move(2, 2)
+    check(1, 2, 10)
+    page.locator("[data-token='4']").click()
+    page.mouse.move(2, 2)
+    page.evaluate("document.activeElement.blur()")
+    check(1, 2, 4)
+    assert page.locator("[data-token='4']").get_attribute("aria-pressed") == "true"
+    # A cell of the matrix: the last row but one, the third column.
+    page.locator("[data-part=look] svg").scroll_into_view_if_needed()
+    frame = page.locator("[data-part=look] svg .bw-frame").first.bounding_box()  # around the row of token 4, five cells
+    side = frame["width"] / 5
+    page.mouse.click(frame["x"] + 2.5 * side, frame["y"] + 4.5 * frame["height"])
+    check(1, 2, 8)
+    given = float(patterns["pattern.1"][0, 2, 8, 2])
+    assert f"gives {given:.3f} of its look to" in page.locator(".bw-look").text_content()
+    page.locator("[data-control=union]").check()
+    page.locator("[data-token='10']").focus()
+    row = [float(p) for p in root(page).get_attribute("data-looks").split()]
+    most = torch.stack([patterns[f"pattern.{layer}"][0] for layer in range(3)]).amax((0, 1))[10]
+    np.testing.assert_allclose(row, most[:11], atol=NETWORK)
+
+
+@pytest.mark.parametrize("task", ["bijection", "hmm"])
+def test_switching_off_is_what_the_library_does(page, task):
+    """Random heads and layers, switched by their buttons: `probes.ablate`, and all on again."""
+    if task == "hmm":
+        page.get_by_label("hidden chain (HMM)").check()
+        page.wait_for_function("document.querySelector('.bw-explorer').dataset.task === 'hmm'")
+    model, rng = bw.load(f"{task}-transformer-classroom"), torch.Generator().manual_seed(0)
+    truth, inputs = truth_and_inputs(root(page).evaluate(EPISODE))
+    whole = compare(page, model)
+    for n_heads, layers in ((1, []), (3, []), (0, ["1"]), (2, ["2"]), (5, ["0"])):
+        heads = [f"{i // 4}.{i % 4}" for i in torch.randperm(12, generator=rng)[:n_heads].tolist()]
+        for name in heads:
+            page.locator(f"[data-switch='{name}']").click()
+        for name in layers:
+            page.locator(f"[data-layer='{name}']").click()
+        assert root(page).get_attribute("data-off").split() == sorted(heads + layers)
+        with probes.ablate(model, [f"head.{name}" for name in heads] + [f"layer.{name}" for name in layers]):
+            found = measured(truth, model.predict(inputs)[0])
+        for name in ("network", "kl", "tv"):
+            assert shown(page)[name] == pytest.approx(found[name], abs=1e-4), (heads, layers, name)
+        pressed = page.locator("[data-switch][aria-pressed=false], [data-layer][aria-pressed=false]").count()
+        assert pressed == len(heads) + len(layers)
+        assert "Switched off" in page.locator(".bw-status").text_content() and page.locator(".bw-second").count()
+        page.get_by_role("button", name="All on").click()
+        assert shown(page)["kl"] == pytest.approx(whole["kl"], abs=NETWORK)
+    assert page.locator("[data-action=all-on]").is_disabled()
+
+
+# ---- panels ----------------------------------------------------------------------------------------
+
+
+def compared(page) -> dict[str, dict[str, float]]:
+    """The table of networks: name -> column -> number."""
+    page.locator("[data-network]").first.wait_for()
+    return root(page).evaluate("""root => Object.fromEntries([...root.querySelectorAll('[data-network]')].map(row => [row.dataset.network,
+      Object.fromEntries([...row.querySelectorAll('[data-value]')].map(cell => [cell.dataset.value, +cell.textContent]))]))""")
+
+
+@pytest.mark.parametrize("task", ["bijection", "hmm"])
+def test_networks_are_compared_on_one_episode(page, task):
+    if task == "hmm":
+        page.get_by_label("hidden chain (HMM)").check()
+        page.wait_for_function("document.querySelector('.bw-explorer').dataset.task === 'hmm'")
+    page.locator("[data-part=compare] summary").click()
+    table = compared(page)
+    press(page, "next")
+    after = compared(page)
+    truth, inputs = truth_and_inputs(root(page).evaluate(EPISODE))
+    names = ["transformer", *(rival["name"] for rival in files()[task]["rivals"])]
+    assert list(after) == names and after != table
+    for name, architecture in zip(names, ["transformer", *RIVALS[task]], strict=True):
+        log2 = bw.load(f"{task}-{architecture}-classroom").predict(inputs)[0]
+        found = measured(truth, log2) | {"mean": float(bw.scoring.kl_bits(truth, log2.double()).mean())}
+        for column, key in (("entropy", "network"), ("kl", "kl"), ("tv", "tv"), ("mean", "mean")):
+            assert after[name][column] == pytest.approx(found[key], abs=5.5e-4), (name, column)
+    assert page.locator(".bw-multiples > div:visible svg").count() == 4
+
+
+@pytest.mark.parametrize("task", ["bijection", "hmm"])
+def test_stepping_through_training(page, task):
+    """The whole figure follows the slider: at each moment the numbers of that snapshot."""
+    if task == "hmm":
+        page.get_by_label("hidden chain (HMM)").check()
+        page.wait_for_function("document.querySelector('.bw-explorer').dataset.task === 'hmm'")
+    before = shown(page)
+    run = bw.checkpoints.load_snapshots(f"{task}-transformer-classroom-snapshots")
+    truth, inputs = truth_and_inputs(root(page).evaluate(EPISODE))
+    page.locator("[data-part=training] summary").click()
+    page.locator("[data-control=moment]").wait_for()
+    for i in (0, 6, 13):
+        page.locator("[data-control=moment]").fill(str(i))
+        assert root(page).get_attribute("data-moment") == str(run.steps[i])
+        compare(page, run.network(run.steps[i]))
+    press(page, "later")
+    compare(page, run.network(run.steps[14]))
+    course = page.locator("[data-part=training] [data-course]")
+    course.wait_for()
+    cost = [float(h) for h in course.get_attribute("data-course").split()]
+    found = [float(bw.scoring.kl_bits(truth, run.network(step).predict(inputs)[0].double()).mean()) for step in run.steps]
+    np.testing.assert_allclose(cost, found, atol=1e-4)
+    page.locator("[data-part=training] summary").click()
+    page.wait_for_function("document.querySelector('.bw-explorer').dataset.moment === ''")
+    assert shown(page) == pytest.approx(before, abs=1e-12)
+
+
+# ---- for everybody ---------------------------------------------------------------------------------
+
+
+def test_by_keyboard_alone(page):
+    """From the tour's button to a pair, a head switched off, a token, and the other task, with keys only."""
+    def walk(spot: str, key: str = "Tab", at_most: int = 60):
+        for _ in range(at_most):
+            page.keyboard.press(key)
+            focus = page.evaluate(FOCUS)
+            if page.evaluate("spot => document.activeElement.matches(spot)", spot):
+                assert focus["inside"] and focus["visible"], spot
+                return
+        pytest.fail(f"{spot} is not reached with {key}")
+
+    page.locator("[data-action=tour]").focus()
+    walk("[data-chip^=key]")
+    page.keyboard.press("Enter")
+    walk("[data-chip^=value]")
+    page.keyboard.press("Enter")
+    assert root(page).get_attribute("data-shown") == "6"
+    walk("[data-action=next]")
+    for _ in range(3):
+        page.keyboard.press("Enter")
+    assert root(page).get_attribute("data-shown") == "9"
+    focus = page.evaluate(FOCUS)  # nothing is left to show: the button is closed, the focus stays near
+    assert focus["inside"] and focus["name"] == "back"
+    walk("[data-token]")
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    assert root(page).get_attribute("data-from") == "1"
+    walk("[data-head], [data-switch], [data-layer]")
+    page.keyboard.press("Home")
+    page.keyboard.press("Enter")
+    assert root(page).get_attribute("data-off") == "0"
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    assert root(page).get_attribute("data-head") == "0.0"
+    walk("[name$=task]", "Shift+Tab")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("document.querySelector('.bw-explorer').dataset.task === 'hmm'")
+    walk("[role=slider]")
+    page.keyboard.press("ArrowRight")
+    walk("summary")
+    page.keyboard.press("Enter")
+    page.locator("[data-network]").first.wait_for()
+
+
+def test_the_numbers_are_spoken_once_things_rest(page):
+    live = page.locator("[role=status]")
+    page.wait_for_function("document.querySelector('[role=status]').textContent !== ''")
+    before = live.text_content()
+    for _ in range(3):
+        press(page, "next")
+        assert live.text_content() == before  # not while the reader is still moving
+    page.wait_for_function("before => document.querySelector('[role=status]').textContent !== before", arg=before)
+    spoken, numbers = live.text_content(), shown(page)
+    assert "after 8 pairs" in spoken and f"{numbers['exact']:.3f} bits exact" in spoken and "looks most at" in spoken
+    assert live.get_attribute("aria-live") == "polite"
+
+
+def test_a_phone_shows_all_of_it(page):
+    page.set_viewport_size({"width": 360, "height": 800})
+    states = ("host.fresh(0, 9)", "host.tour.go(4)", "host.choose('hmm')", "host.compare.arrive()", "host.training.arrive()", "host.choose('bijection', 'published')")
+    for state in states:
+        page.evaluate(f"async () => {{ const host = document.querySelector('.bw-explorer').playground; await {state}; }}")
+        wide = page.evaluate("new Promise(r => requestAnimationFrame(() => requestAnimationFrame(() => r(document.documentElement.scrollWidth))))")
+        assert wide <= 360, state
+        assert page.evaluate(OVERFLOW) == [], state
+        widths = page.evaluate("[...document.querySelectorAll('.bw-play button:not([hidden])')].filter(e => e.offsetParent).map(e => e.offsetHeight)")
+        assert min(widths) >= 22, state  # what a finger can hit
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_has_nothing_to_say(page, theme):
+    from axe_playwright_python.base import AXE_SCRIPT
+
+    page.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
+    page.evaluate(AXE_SCRIPT)
+    for state in ("host.off.add('0.1'); host.off.add('2'); host.update(); await host.compare.arrive(); await host.tour.go(0)", "await host.choose('hmm'); await host.training.arrive()"):
+        page.evaluate(f"async () => {{ const host = document.querySelector('.bw-explorer').playground; {state}; }}")
+        assert page.evaluate(AXE, "all" if theme == "light" else "colour") == [], state
+    page.evaluate("document.documentElement.dataset.theme = 'light'")
+
+
+def test_less_motion_means_none(page):
+    moving = """() => { const long = e => getComputedStyle(e).transitionDuration.split(',').some(t => parseFloat(t) > 0);
+      return [...document.querySelectorAll('.bw-explorer *')].filter(long).length; }"""
+    assert page.evaluate(moving) > 0
+    page.emulate_media(reduced_motion="reduce")
+    assert page.evaluate(moving) == 0
+    page.emulate_media(reduced_motion="no-preference")
+
+
+def test_the_tour_sets_each_state_and_lights_a_part(page):
+    page.locator("[data-action=tour]").click()
+    steps, seen, tasks = page.evaluate("bwTour.STEPS.map(step => step.part)"), set(), set()
+    for i, part in enumerate(steps):
+        page.wait_for_function("i => document.querySelector('.bw-explorer').dataset.tour === String(i)", arg=i)
+        lit = page.locator(".bw-lit")
+        assert lit.count() == 1 and lit.get_attribute("data-part") == part
+        assert page.evaluate("document.activeElement.dataset.action") == "tour-next"
+        if part in ("compare", "training"):
+            page.wait_for_function("() => /KL (is )?[0-9]/.test(document.querySelector('.bw-tour p').textContent)")
+        words, numbers = page.locator(".bw-tour p").text_content(), shown(page)
+        if part == "answer":
+            assert f"{numbers['exact']:.3f}" in words or f"{numbers['kl']:.3f}"[:5] in words or told(page)["divergence"] in words, words
+        seen.add(words)
+        tasks.add(root(page).get_attribute("data-task"))
+        if i + 1 < len(steps):
+            page.keyboard.press("Enter")
+    assert len(seen) == len(steps) >= 9 and tasks == {"bijection", "hmm"}
+    page.keyboard.press("Escape")
+    assert page.locator(".bw-tour").is_hidden() and page.locator(".bw-lit").count() == 0
+    assert page.evaluate("document.activeElement.dataset.action") == "tour"
+
+
+# ---- arriving --------------------------------------------------------------------------------------
+
+
+def test_the_files_are_those_that_ship():
+    for entry in entries():
+        assert (networks.WEIGHTS / f"{entry['file']}.safetensors").stat().st_size == entry["bytes"], entry
+    assert files()["bijection"]["main"]["bytes"] <= 1e6 and files()["bijection"]["published"]["bytes"] <= 6e6
+
+
+def test_a_missing_file_is_told_and_asked_for_again(browser, tmp_path):
+    """The poster stays until the network is there; then it gives way without a jump of what follows."""
+    place = write_page(tmp_path, [], "data-seed=3 data-shown=2")
+    page = browser.new_page()
+    page.goto(place.as_uri())
+    alert = page.get_by_role("alert")
+    alert.wait_for()
+    assert "missing or damaged" in alert.text_content() and page.locator(".poster").is_visible()
+    height = root(page).evaluate("root => root.offsetHeight")
+    networks.write(tmp_path, files()["bijection"]["main"]["file"])
+    page.get_by_role("button", name="Try again").click()
+    page.locator(".bw-measures").wait_for()
+    assert page.locator(".poster").count() == 0 and alert.count() == 0
+    assert root(page).evaluate("root => root.offsetHeight") >= height
+    assert root(page).get_attribute("data-shown") == "2" and page.locator("[data-control=seed]").input_value() == "3"
+    page.locator("[data-part=compare] summary").click()  # a panel's files are missing too
+    alert.wait_for()
+    for rival in files()["bijection"]["rivals"]:
+        networks.write(tmp_path, rival["file"])
+    page.get_by_role("button", name="Try again").click()
+    page.locator("[data-network]").first.wait_for()
+    page.close()
+
+
+def test_small_and_served_and_without_webassembly(browser, tmp_path):
+    """The short figure of the landing page, fetched over http; without WebAssembly the whole one says so."""
+    model = bw.load("bijection-transformer-classroom")
+    write_page(tmp_path, [files()["bijection"]["main"]["file"]], 'data-small data-home="whole.html"', "small.html")
+    write_page(tmp_path, [], "", "whole.html")
+    with served(tmp_path) as home:
+        page = browser.new_page()
+        page.goto(f"{home}/small.html")
+        page.locator(".bw-measures").wait_for()
+        for action in ("next", "next", "back"):
+            press(page, action)
+            compare(page, model)
+        assert page.locator(".bw-part").count() == 1 and page.locator("[data-part=look]").count() == 0
+        page.add_init_script("delete window.WebAssembly")
+        page.get_by_role("link", name="Open the playground").click()
+        page.locator(".bw-notice").wait_for()
+        assert page.evaluate("bwNetwork.backend") == "javascript"
+        assert page.locator(".bw-notice").text_content() == page.evaluate("bwNetwork.notice") != ""
+        compare(page, model)
+        page.close()
