@@ -9,7 +9,7 @@
 
   const { button, element, radios } = bwExplorer;
   const { Bijection, Chain, FILES, STATES, count, measures, range } = bwTasks;
-  const { bits, mostSeen, number, part } = bwViews;
+  const { bits, fine, mostSeen, number, part } = bwViews;
   const { megabytes } = bwPanels;
   const SIZES = { main: 10, published: 20 }; // keys of the two networks of the bijection
   const QUIET = 450; // milliseconds without a change before the numbers are spoken
@@ -64,7 +64,7 @@
   class Playground {
     constructor(root, id, { small = false, task = "bijection", home = "", seed = 0, shown = 5 } = {}) {
       Object.assign(this, { root, id, small, home, kind: task, size: "main", off: new Set(), layer: 0, head: 0 });
-      Object.assign(this, { pinned: null, cell: null, hovered: null, run: null, momentNow: null, past: [], networks: {} });
+      Object.assign(this, { pinned: null, cell: null, hovered: null, together: false, run: null, momentNow: null, past: [], networks: {} });
       this.plays = { bijection: new Bijection(SIZES.main, seed), hmm: new Chain(seed) };
       for (const play of Object.values(this.plays)) while (play.shown < shown && play.canNext) play.next();
       this.waiting = element("div", { class: "bw-waiting" });
@@ -168,12 +168,18 @@
 
     chooseHead(layer, head) {
       Object.assign(this, { layer, head, headChosen: true });
-      this.drawLook();
+      this.showTogether(false);
       this.speak();
+    }
+
+    showTogether(yes) {
+      this.together = this.union.checked = yes;
+      this.drawLook();
     }
 
     look(t) { this.hovered = t; this.drawLook(); }
 
+    // Keep what one token looks at, and perhaps a cell of it; a second time lets go.
     pin(t, cell = null) {
       this.pinned = this.pinned === t && cell === null ? null : t;
       this.cell = cell;
@@ -277,6 +283,7 @@
       this.tour = bwTour.tour(this);
       this.editing = element("div", {});
       this.lookWords = element("p", { class: "bw-look" });
+      this.union = element("input", { type: "checkbox", id: `${this.id}-union`, "data-control": "union", onchange: () => { this.showTogether(this.union.checked); this.speak(); } });
       this.lit = button("All on", "all-on", () => this.allOn());
       const notice = bwNetwork.notice ? [element("p", { class: "bw-notice" }, bwNetwork.notice)] : [];
       this.root.replaceChildren(this.header(), this.waiting, ...notice,
@@ -284,7 +291,8 @@
           part(this.id, "episode", "The episode", this.editing),
           part(this.id, "answer", this.question, this.answerLegend(), this.answer.field, this.measured.field, this.status),
           part(this.id, "curve", "How unsure, step by step", this.entropies.field),
-          part(this.id, "look", "Where it looks", this.strip.field, this.lookWords, element("div", { class: "bw-board-line" },
+          part(this.id, "look", "Where it looks", this.strip.field,
+            element("label", { class: "bw-field", for: `${this.id}-union` }, this.union, " the largest look of any head"), this.lookWords, element("div", { class: "bw-board-line" },
             element("span", { class: "bw-hint" }, "Every head, by layer: a dark cell is a look. Choose one, or switch it off."), this.lit), this.board.field, this.map.field),
           element("div", { class: "bw-panels" }, this.compare.field, this.training.field)),
         this.tour.field, this.live);
@@ -337,7 +345,7 @@
       }
       const ahead = this.kind === "bijection" && !play.comesBack ? range(play.V).map((k) => Math.log2(play.V - k)) : null;
       this.entropies.draw({
-        title: "entropy (bits): exact dashed, network solid", below: play.xTitle, truth: seen.found.map((one) => one.exact),
+        title: "entropy (bits)", below: play.xTitle, truth: seen.found.map((one) => one.exact),
         ahead, lines, now: play.questions - 1, limit: play.limit, top: this.top, words: this.stepWord,
       });
       this.board.draw(seen.patterns, this.off);
@@ -354,18 +362,30 @@
       }
     }
 
+    // What one token looks at: with the chosen head, or the largest look of any head that is on.
+    lookFrom(from) {
+      const { layer, head, off, seen } = this;
+      if (!this.together) return seen.patterns[layer][head][from];
+      const on = seen.patterns.flatMap((row, l) => row.filter((_, h) => !off.has(`${l}`) && !off.has(`${l}.${h}`)));
+      return range(from + 1).map((t) => Math.max(0, ...on.map((pattern) => pattern[from][t])));
+    }
+
     drawLook() {
       if (this.small || !this.seen) return;
-      const { layer, head, from, off } = this, { tokens } = this.play, pattern = this.seen.patterns[layer][head];
-      const cell = this.hovered === null ? this.cell : null, title = `head ${layer}.${head}`;
-      this.strip.draw(tokens, pattern, from, cell);
+      const { layer, head, from } = this, { tokens } = this.play, row = this.lookFrom(from);
+      const cell = this.hovered === null && this.cell <= from ? this.cell : null;
+      this.strip.draw(tokens, row, from, cell);
       this.board.mark(layer, head);
-      this.map.draw({ tokens, pattern, from, to: cell, title });
-      const most = cell === null || cell > from ? `looks most at ${mostSeen(tokens, pattern, from, 3)}`
-        : `gives ${number(pattern[from][cell])} of its look to ${tokens[cell].long}`;
-      const silent = off.has(`${layer}.${head}`) || off.has(`${layer}`) ? " It is switched off: what it sees, it does not hand on." : "";
-      this.lookWords.textContent = `From ${tokens[from].long}, ${title} ${most}.${silent}`;
-      Object.assign(this.root.dataset, { head: `${layer}.${head}`, from, looks: pattern[from].map((p) => p.toFixed(6)).join(" ") });
+      this.map.draw({ tokens, pattern: this.seen.patterns[layer][head], from, to: cell, title: `head ${layer}.${head}` });
+      this.lookWords.textContent = this.lookSentence(tokens, row, from, cell);
+      Object.assign(this.root.dataset, { head: `${layer}.${head}`, from, looks: [...row].map((p) => p.toFixed(6)).join(" ") });
+    }
+
+    lookSentence(tokens, row, from, cell) {
+      const { layer, head, off } = this, who = this.together ? "the head that looks most at each token" : `head ${layer}.${head}`;
+      const most = cell === null ? `looks most at ${mostSeen(tokens, row, 3)}` : `gives ${number(row[cell])} of its look to ${tokens[cell].long}`;
+      const silent = !this.together && (off.has(`${layer}.${head}`) || off.has(`${layer}`)) ? " It is switched off: what it sees, it does not hand on." : "";
+      return `From ${tokens[from].long}, ${who} ${most}.${silent}`;
     }
 
     // ---- words ---------------------------------------------------------------------------------
@@ -373,13 +393,14 @@
     // One or two sentences that say all numbers.
     words() {
       const { now, play } = this;
-      const off = this.off.size ? ` ${count([...this.off].filter((name) => name.includes(".")).length, "head")} and ` +
-        `${count([...this.off].filter((name) => !name.includes(".")).length, "layer")} are off; the whole network's KL is ` +
-        `${bits(measures(this.seen.exact[play.questions - 1], this.seen.whole[play.questions - 1]).divergence)}.` : "";
+      const names = [...this.off], heads = names.filter((name) => name.includes(".")).length, layers = names.length - heads;
+      const parts = [...(heads ? [count(heads, "head")] : []), ...(layers ? [count(layers, "layer")] : [])].join(" and ");
+      const whole = this.seen.whole && measures(this.seen.exact[play.questions - 1], this.seen.whole[play.questions - 1]).divergence;
+      const off = parts ? ` Switched off: ${parts}; the whole network's KL is ${bits(whole)}.` : "";
       const moment = this.run ? ` This is the network after ${count(this.run.steps[this.momentNow], "update")}.` : "";
       const again = play.again ? " This key was shown, so the answer is certain; in training no key ever came back." : "";
       return `${play.place}: entropy ${bits(now.exact)} exact, ${bits(now.network)} network; KL ${bits(now.divergence)}, ` +
-        `total variation ${number(now.variation)}.${again}${off}${moment}`;
+        `total variation ${fine(now.variation)}.${again}${off}${moment}`;
     }
 
     // Say the numbers once nothing has moved for a while.

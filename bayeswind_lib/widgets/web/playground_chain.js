@@ -4,7 +4,7 @@
   "use strict";
 
   const { element } = bwExplorer;
-  const { range, LEAST } = bwTasks;
+  const { range, LEAST, STATES } = bwTasks;
   const KEYS = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 5, PageDown: -5, Home: -100, End: 100 };
 
   const sum = (row) => row.reduce((a, b) => a + b, 0);
@@ -15,7 +15,8 @@
     const rows = [];
     const body = element("div", { class: "bw-rows" });
     const field = element("div", { class: "bw-matrix", role: "group", "aria-label": title, "data-matrix": name },
-      element("div", { class: "bw-label" }, title), body);
+      element("div", { class: "bw-label" }, title),
+      bwViews.legend(range(STATES).map((j) => [`bw-piece-${j}`, `${column} ${j}`])), body);
 
     function rowOf(i, n) {
       const parts = range(n).map((j) => element("span", { class: `bw-piece bw-piece-${j}` }));
@@ -52,7 +53,7 @@
         const row = matrix[i];
         parts.forEach((part, j) => {
           part.style.width = `${row[j]}%`;
-          part.textContent = row[j] < 12 ? row[j] : `${row[j]} %`;
+          part.textContent = row[j];
         });
         borders.forEach((node, j) => {
           const left = sum(row.slice(0, j)), place = left + row[j];

@@ -95,8 +95,8 @@
 
   function chainEditor(id, host) {
     const drag = (which) => (row, border, place) => host.act((play) => play.move(which, row, border, place), { later: true, drag: true });
-    const moves = bwChain.matrixEditor("T", "T: where the chain goes next, from", "state", drag("transition"));
-    const shows = bwChain.matrixEditor("E", "E: what it emits, in", "symbol", drag("emission"));
+    const moves = bwChain.matrixEditor("T", "T: where the chain goes next, percent", "state", drag("transition"));
+    const shows = bwChain.matrixEditor("E", "E: what it emits, percent", "symbol", drag("emission"));
     const steps = stepButtons(host, "Next symbol, drawn");
     const seed = seedField(id, host, "Random chain");
     const over = button("Start over", "restart", () => host.act((play) => play.restart(play.symbols[0])));
@@ -106,7 +106,7 @@
     const told = element("p", { class: "bw-pairs" });
     const field = element("div", { class: "bw-editor" },
       element("div", { class: "bw-pair-of-matrices" }, moves.field, shows.field),
-      element("p", { class: "bw-hint" }, `Drag a border, or move it with the arrow keys. Columns are 0, 1, 2 from the left; each row sums to one, and none falls below ${bwTasks.LEAST} %, as in training.`),
+      element("p", { class: "bw-hint" }, `Drag a border, or move it with the arrow keys. A row sums to one; nothing falls below ${bwTasks.LEAST} %, as in training.`),
       element("div", { class: "bw-label" }, "Emit a symbol (its probability, given those seen)"),
       element("div", { class: "bw-chips bw-wide-chips", role: "group", "aria-label": "Emit a symbol" }, ...emit),
       element("div", { class: "bw-buttons" }, ...steps.buttons, steps.undo, over), told, seed.field);
@@ -201,13 +201,13 @@
     function shown(networks, body) {
       const { play, seen } = host, compared = answersOf(networks), now = play.questions - 1;
       if (!body.contains(table)) body.replaceChildren(multiples, entropies.field, table);
-      while (charts.length < compared.length) charts.push(bars(150));
+      while (charts.length < compared.length) charts.push(bars(140, 36));
       multiples.replaceChildren(...compared.map((_, i) => charts[i].field));
       compared.forEach(({ name, kind, answers }, i) => charts[i].draw({
         truth: seen.exact[now], rows: [{ p: answers[now], kind, name }], labels: play.labels, title: name, below: play.outcome,
       }));
       entropies.draw({
-        title: "entropy (bits): exact dashed", below: play.xTitle, truth: seen.found.map((one) => one.exact), now, limit: play.limit,
+        title: "entropy (bits)", below: play.xTitle, truth: seen.found.map((one) => one.exact), now, limit: play.limit,
         lines: compared.map(({ name, kind, mark, found }) => ({ name, kind, mark, values: found.map((one) => one.network) })),
         top: host.top, words: host.stepWord,
       });
@@ -263,10 +263,10 @@
         const answers = network.run(play.inputs).probabilities;
         return mean(seen.exact.map((truth, k) => measures(truth, answers[k]).divergence));
       });
-      told.textContent = `After ${count(run.steps[now], "update")} it is ${bits(cost[now])} from the truth, on average over this episode so far; ` +
+      told.textContent = `A training run of the same recipe, kept at ${run.steps.length} moments: the figure shows its network. After ${count(run.steps[now], "update")} it is ${bits(cost[now])} from the truth, on average over this episode so far; ` +
         `at the start ${bits(cost[0])}, at the end ${bits(cost[cost.length - 1])}.`;
       course.draw({
-        title: "mean KL divergence (bits) on this episode", below: "updates", lines: [{ name: "network", kind: "bw-line-0", values: cost }],
+        title: "mean KL (bits), this episode", below: "updates", lines: [{ name: "network", kind: "bw-line-0", values: cost }],
         now, limit: cost.length, top: Math.max(0.1, ...cost) * 1.05, words: (i) => String(run.steps[i]),
       });
       course.field.dataset.course = cost.map((h) => h.toFixed(6)).join(" ");

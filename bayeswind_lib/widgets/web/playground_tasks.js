@@ -163,7 +163,7 @@
       this.next();
     }
 
-    get labels() { return range(STATES).map((s) => `state ${s}`); }
+    get labels() { return range(STATES).map(String); }
     get limit() { return SYMBOLS; }
     get shown() { return this.symbols.length; }
     get questions() { return this.shown; }

@@ -5,8 +5,8 @@
 
   const { button, element } = bwExplorer;
   const { count, measures, range } = bwTasks;
-  const { bits, number } = bwViews;
-  const SEED = 4; // the tour's episode
+  const { bits, fine, number } = bwViews;
+  const SEED = 0; // the tour's episode, that of the poster
 
   const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
@@ -57,19 +57,21 @@
     {
       title: "Measured in bits", part: "answer", set: (host) => bijection(host, 7),
       say: ({ now }) => "Equal entropies do not make equal beliefs. KL divergence says how many bits the network's answer costs beyond the truth: " +
-        `${bits(now.divergence, 4)}. Total variation is the share of probability in the wrong place: ${number(now.variation, 4)}.`,
+        `${bits(now.divergence)}. Total variation is the share of probability in the wrong place: ${fine(now.variation)}.`,
     },
     {
       title: "Where it looks", part: "look",
       async set(host) {
-        await bijection(host, 7);
+        await bijection(host, 5);
         host.chooseHead(...bwPlayground.headOnShown(host.seen.patterns, host.play.tokens));
+        host.showTogether(true);
       },
       say(host) {
-        const { layer, head, play, seen } = host, row = seen.patterns[layer][head][play.tokens.length - 1];
-        const share = play.tokens.reduce((sum, token, t) => (token.kind === "value" ? sum + row[t] : sum), 0);
-        return `To rule values out, it has to see them. From the key asked now, head ${layer}.${head} spends ${number(share, 2)} of its look on the ` +
-          `values shown; spread evenly it would be ${number(play.shown / play.tokens.length, 2)}. Point at another token, or choose another head.`;
+        const row = host.lookFrom(host.from), { tokens, key, shown } = host.play;
+        const seen = tokens.filter((token, t) => token.kind === "value" && row[t] > 0.5).length;
+        return "To rule values out, it has to see them. Below each token stands the largest share of a look that any head gives it, from key " +
+          `${key}: of the ${shown} values shown, ${seen} get more than half the look of some head. The heads share the work; in another episode they ` +
+          "share it otherwise. Choose one head to see its part.";
       },
     },
     {
@@ -111,7 +113,7 @@
         host.fresh(SEED, 6);
       },
       say: ({ play, now }) => `Another task: a hidden chain emits symbols, and the network says which state it is in. After ${play.shown} symbols its belief is ` +
-        `${bits(now.divergence, 4)} from the exact filter. Drag a border in T or E, and both answers move. Now it is yours: break it.`,
+        `${bits(now.divergence)} from the exact filter. Drag a border in T or E, and both answers move. Now it is yours: break it.`,
     },
   ];
 

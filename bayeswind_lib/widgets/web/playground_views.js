@@ -8,7 +8,9 @@
   const { range } = bwTasks;
 
   const number = (p, digits = 3) => (Number.isFinite(p) ? p.toFixed(digits) : "infinite");
-  const bits = (h, digits = 3) => `${number(Math.max(h, 0), digits)} bits`;
+  // A number of bits, or a probability, with more digits where it is small.
+  const fine = (h) => (h < 5e-7 ? "0" : number(h, h < 1e-3 ? 6 : h < 1e-2 ? 4 : 3));
+  const bits = (h) => `${fine(h)} bits`;
 
   // ---- drawings that know their width ------------------------------------------------------------
 
@@ -30,11 +32,11 @@
   }
 
   // As bwExplorer.frame, without asking the page for the width.
-  function frame(box, height, label) {
-    const width = Math.max(box.knownWidth ?? box.clientWidth, 200);
+  function frame(box, height, label, left = 46) {
+    const width = Math.max(box.knownWidth ?? box.clientWidth, 100);
     const svg = element("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label });
     box.replaceChildren(svg);
-    return { svg, width, left: 46, right: width - 12, top: 28, bottom: height - 40 };
+    return { svg, width, left, right: width - 12, top: 28, bottom: height - 40 };
   }
 
   // ---- parts of the page ---------------------------------------------------------------------
@@ -65,7 +67,7 @@
 
   // Bars of one answer or two over the outcomes, the exact one dashed. rows: [{p, kind, name}].
   // choose(y), if given, is called with the outcome that was clicked.
-  function bars(height = 230) {
+  function bars(height = 230, margin = 46) {
     let kept = {};
 
     function paint(box, { truth, rows, labels, title, below, choose }) {
@@ -89,7 +91,7 @@
     }
 
     function build(box, top, rows, labels, title, below) {
-      const f = frame(box, height, title), step = (f.right - f.left) / labels.length;
+      const f = frame(box, height, title, margin), step = (f.right - f.left) / labels.length;
       const toY = (p) => f.bottom - (p / top) * (f.bottom - f.top), wide = Math.min(step * 0.76, 64);
       axes(f, [0, top / 2, top], toY, title, below, (p) => String(p));
       const skip = Math.ceil(Math.max(...labels.map((word) => word.length)) * 8 / step);
@@ -130,7 +132,7 @@
     const field = element("dl", { class: "bw-measures" }, ...Object.values(cells).map(([box]) => box));
     function draw(found) {
       for (const [name, [, value]] of Object.entries(cells)) {
-        value.textContent = name === "variation" ? number(found[name]) : bits(found[name]);
+        value.textContent = name === "variation" ? fine(found[name]) : bits(found[name]);
       }
     }
     return { field, draw };
@@ -278,10 +280,11 @@
       while (nodes.length > n) nodes.pop().node.remove();
     }
 
-    function draw(tokens, pattern, from, to) {
+    // row: how much each token up to `from` is looked at.
+    function draw(tokens, row, from, to) {
       grow(tokens.length);
       nodes.forEach(({ node, name, bar }, t) => {
-        const p = t <= from ? pattern[from][t] : 0;
+        const p = t <= from ? row[t] : 0;
         name.textContent = tokens[t].short;
         bar.style.height = `${(100 * p).toFixed(1)}%`;
         node.className = `bw-token bw-of-${tokens[t].kind}${t === from ? " bw-from" : ""}${t === to ? " bw-to" : ""}${t > from ? " bw-after" : ""}`;
@@ -324,17 +327,16 @@
     }
 
     function tell(tokens, pattern, from, title) {
-      return `${title}: a row a token that looks, a column a token that is looked at. Most from ${tokens[from].short}: ${mostSeen(tokens, pattern, from, 3)}.`;
+      return `${title}: a row a token that looks, a column a token that is looked at. Most from ${tokens[from].short}: ${mostSeen(tokens, pattern[from], 3)}.`;
     }
     return chart(paint);
   }
 
-  // The tokens that one looks at most, in words.
-  function mostSeen(tokens, pattern, from, n) {
-    const row = pattern[from];
-    return range(from + 1).sort((a, b) => row[b] - row[a]).slice(0, n)
+  // The tokens that are looked at most, in words.
+  function mostSeen(tokens, row, n) {
+    return range(row.length).sort((a, b) => row[b] - row[a]).slice(0, n)
       .map((t) => `${tokens[t].short} ${number(row[t], 2)}`).join(", ");
   }
 
-  window.bwViews = { bars, bits, curve, headBoard, legend, matrix, measureList, mostSeen, number, part, roving, tokenStrip };
+  window.bwViews = { bars, bits, curve, fine, headBoard, legend, matrix, measureList, mostSeen, number, part, roving, tokenStrip };
 })();
