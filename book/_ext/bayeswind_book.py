@@ -276,9 +276,9 @@ def code_key(root: Path) -> str:
 
     Sphinx copies static files only together with a page, and does not watch an extension.
     """
-    folders = [root / "book/_static", root / WEB]
-    files = [p for folder in folders for p in sorted(folder.glob("*")) if p.is_file()]
-    code = b"".join(path.read_bytes() for path in [Path(__file__), *files])
+    folders = [root / "book/_static", root / WEB, root / "book/_ext", root / "book/_templates"]
+    files = [p for folder in folders for p in sorted(folder.rglob("*")) if p.is_file()]
+    code = b"".join(path.read_bytes() for path in files if path.suffix != ".pyc")
     return hashlib.sha256(code).hexdigest()
 
 
