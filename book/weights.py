@@ -24,7 +24,8 @@ NETWORKS = ("/networks/", ".safetensors")  # where the weights of networks lie i
 READ = """async () => {
   if (window.MathJax && MathJax.startup) await MathJax.startup.promise;
   const wait = () => new Promise(done => requestAnimationFrame(done));
-  for (let y = 0; y < document.body.scrollHeight; y += innerHeight) { scrollTo(0, y); await wait(); }
+  const end = () => document.body.scrollHeight;
+  for (let y = 0; y < end(); y += innerHeight) { scrollTo(0, y); await wait(); }
   await document.fonts.ready;
 }"""
 # When the first figure was there: its picture has come, or it is drawn in the page itself.
@@ -81,8 +82,9 @@ class Scales:
         self.open.discard(event["requestId"])
 
     def row(self, name: str) -> dict:
-        """The page's record, bytes: all but networks' weights, unpacked and compressed; those; requests."""
-        weights = {key for key, url in self.address.items() if any(part in url for part in NETWORKS)}
+        """The page's record: bytes unpacked and compressed, of networks' weights, and requests."""
+        found = self.address.items()
+        weights = {key for key, url in found if any(part in url for part in NETWORKS)}
         page = self.address.keys() - weights
         return {
             "page": name,
@@ -132,8 +134,9 @@ def main() -> int:
     record = measure(SITE)
     FILE.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
     heaviest = max(record["pages"], key=lambda row: row["compressed"])
-    print(f"{FILE.name}: {len(record['pages'])} pages, {heaviest['page']} {heaviest['compressed'] / 1000:.0f} kB")
-    print(*(f"first figure of {name} after {s} s" for name, s in record["first_figure"].items()), sep="\n")
+    print(f"{len(record['pages'])} pages; {heaviest['page']}: {heaviest['compressed'] / 1000:.0f} kB")
+    for name, seconds in record["first_figure"].items():
+        print(f"first figure of {name} after {seconds} s")
     return int(heaviest["compressed"] > LIMIT)
 
 

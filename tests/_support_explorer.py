@@ -12,8 +12,9 @@ from pathlib import Path
 
 from _support import ROOT, pages
 
-sys.path.insert(0, str(ROOT / "book"))
-import networks
+sys.path[:0] = [str(ROOT / "book"), str(ROOT / "book" / "_ext")]
+import networks  # noqa: E402
+from bayeswind_book import ENGINE  # noqa: E402
 
 STATIC = ROOT / "book" / "_static"
 WEB = ROOT / "bayeswind_lib" / "widgets" / "web"  # scripts that the pages share with notebooks
@@ -72,10 +73,10 @@ def explorer_opener(name: str, browser, folder: Path) -> Iterator[Callable]:
         shutil.copy(STATIC / file, folder)
     weights = networks.files_of((folder / f"{name}_explorer.js").read_text("utf-8"))
     for file in weights:
-        (folder / f"{Path(file).name}.js").write_text(networks.script_of(file), "utf-8")
-    scripts = [f'<script defer src="{Path(file).name}.js"></script>' for file in (["network", "network_parts", *weights] if weights else [])]
+        networks.write(folder, file)
+    scripts = [f'<script defer src="{file}"></script>' for file in (ENGINE if weights else ())]
 
-    def opened(theme="light", width=1280, **settings):
+    def opened(theme="light", width=1280, wait=True, **settings):
         (folder / "page.html").write_text(PAGE.format(theme=theme, name=name, scripts="".join(scripts)), "utf-8")
         context = browser.new_context(viewport={"width": width, "height": 900}, **settings)
         contexts.append(context)
@@ -84,6 +85,8 @@ def explorer_opener(name: str, browser, folder: Path) -> Iterator[Callable]:
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", lambda message: errors.append(message.text))
         page.goto((folder / "page.html").as_uri())
+        if weights and wait and settings.get("java_script_enabled", True):
+            page.wait_for_selector(".bw-explorer[data-state=ready]")
         return page
 
     yield opened

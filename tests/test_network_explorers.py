@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from _support_browser import chromium
-from _support_explorer import explorer_opener, networks
+from _support_explorer import explorer_opener
 
 import bayeswind_lib as bw
 from bayeswind_lib import probes
@@ -63,9 +63,9 @@ def test_the_network_in_the_page_is_the_network(attention_page, model):
     seen = probes.activations(model, drawn.inputs, ["pattern.*", "head.*"])
     answers = model.predict(drawn.inputs).exp2()
     found = attention_page.evaluate(
-        """rows => { const net = bwNetwork.load(bwAttention.FILE); return rows.map(tokens => {
+        """async rows => { const net = await bwNetwork.fetch(bwAttention.FILE); return rows.map(tokens => {
           const {patterns, heads, probabilities} = net.run(tokens);
-          return {patterns, heads: heads.map(row => row.map(head => [...head])), probabilities};
+          return {patterns, heads: heads.map(row => row.map(head => [...head])), probabilities: probabilities.map(row => [...row])};
         }); }""",
         drawn.inputs.tolist(),
     )
@@ -103,20 +103,13 @@ def test_a_run_at_many_moments_is_read(attention_page, model, tmp_path):
     found = bw.checkpoints.load_snapshots("run", 0, tmp_path)
     row = episodes(1, seed=4).inputs
     theirs = attention_page.evaluate(
-        """([code, row]) => { bwNetworkFiles.run = code; const {steps, networks, note} = bwNetwork.loadSnapshots("run");
-          return {steps, name: note.name, answers: networks.map(net => net.run(row).probabilities)}; }""",
+        """([code, row]) => { const {steps, networks, note} = bwNetwork.snapshots(bwNetwork.bytesOf(code));
+          return {steps, name: note.name, answers: networks.map(net => net.run(row).probabilities.map(p => [...p]))}; }""",
         [code, row[0].tolist()],
     )
     assert theirs["steps"] == found.steps == [0, 7, 30] and theirs["name"] == "run"
     for step, answer in zip(found.steps, theirs["answers"], strict=True):
         np.testing.assert_allclose(answer, found.network(step).predict(row)[0].exp2(), atol=TOLERANCE)
-
-
-def test_weights_that_are_missing_are_named(attention_page):
-    told = attention_page.evaluate("() => { try { bwNetwork.load('nobody'); } catch (e) { return e.message; } }")
-    assert told == "the page has no weights of nobody"
-    with pytest.raises(FileNotFoundError, match="nobody"):
-        networks.script_of("nobody")
 
 
 def test_coverage_is_that_of_the_library(attention_page, model):
@@ -165,9 +158,9 @@ def test_taking_heads_out_is_what_the_library_does(ablation_page, model, way):
         n_off = int(torch.randint(1, 13, (), generator=rng))
         off = [f"{i // 4}.{i % 4}" for i in torch.randperm(12, generator=rng)[:n_off].tolist()]
         theirs = ablation_page.evaluate(
-            """([row, off, way, reference]) => { const net = bwNetwork.load(bwAblation.FILE);
-              const means = net.headMeans(reference);
-              return bwAblation.without(net, row, new Set(off), way, means); }""",
+            """async ([row, off, way, reference]) => { const net = await bwNetwork.fetch(bwAblation.FILE);
+              const means = net.means(reference);
+              return bwAblation.without(net, row, new Set(off), way, means).map(p => [...p]); }""",
             [row.tolist(), off, way, reference],
         )
         with probes.ablate(model, [f"head.{name}" for name in off], way, torch.tensor(reference)):
@@ -176,7 +169,7 @@ def test_taking_heads_out_is_what_the_library_does(ablation_page, model, way):
 
 
 def tokens(page, seed: int) -> list[int]:
-    return page.evaluate("s => bwNetwork.tokensOf(bwNetwork.episode(10, s))", seed)
+    return page.evaluate("s => bwNetworkParts.tokensOf(bwNetworkParts.episode(10, s))", seed)
 
 
 def test_noise_is_as_long_as_what_it_is_added_to(ablation_page):

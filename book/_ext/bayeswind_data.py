@@ -1,8 +1,9 @@
 """Under every figure its numbers: a table that opens, and a file to take along.
 
-A figure made by `bayeswind_lib.figures` carries its numbers inside the picture (the PNG's "bwData",
-see `Plot.to_json`). Here they become a `<details>` under the figure and `_static/data/NAME.csv` with
-every digit. The table shows four digits, and of long data only some rows: it is there to be read.
+A figure made by `bayeswind_lib.figures` carries its numbers inside the picture (the PNG's
+"bwData", see `Plot.to_json`). Here they become a `<details>` under the figure and
+`_static/data/NAME.csv` with every digit. The table shows four digits, and of long data only some
+rows: it is there to be read.
 """
 
 from __future__ import annotations
@@ -75,7 +76,8 @@ def write_numbers(translator, node):
     kinds = app.env.toc_fignumbers.get(document, {}).get("figure", {})
     number = ".".join(map(str, kinds.get(node["figure"], ())))
     address = "../" * document.count("/") + file
-    translator.body.append(details(f"figure {number}" if number else "this figure", numbers, address))
+    figure = f"figure {number}" if number else "this figure"
+    translator.body.append(details(figure, numbers, address))
     raise nodes.SkipNode
 
 
@@ -150,12 +152,14 @@ def grids(numbers: dict) -> list[str]:
     row_names, column_names, *values = numbers["columns"]
     rows, row_step = thinned(n_rows)
     columns, column_step = thinned(n_columns)
-    said = "" if row_step == column_step == 1 else f"every {ordinal(max(row_step, column_step))} row and column"
+    step = max(row_step, column_step)
+    said = f"every {ordinal(step)} row and column" if step > 1 else ""
     tables = []
     for head, value in zip(heads, values, strict=True):
         if not isinstance(value[0], str):
             names = [f"{first} \\ {second}", *(column_names[j] for j in columns)]
-            body = [[row_names[i * n_columns], *(value[i * n_columns + j] for j in columns)] for i in rows]
+            starts = [i * n_columns for i in rows]
+            body = [[row_names[s], *(value[s + j] for j in columns)] for s in starts]
             tables.append(table(names, body, caption(head, said)))
     return tables
 
@@ -200,11 +204,13 @@ def table(heads: list[str], rows: list[list], words: str) -> str:
     """An HTML table whose first column names the row."""
     head = "".join(f'<th scope="col">{html.escape(str(name))}</th>' for name in heads)
     body = "".join(
-        f'<tr><th scope="row">{cell(first)}</th>{"".join(f"<td>{cell(v)}</td>" for v in others)}</tr>\n'
+        f'<tr><th scope="row">{cell(first)}</th>'
+        f"{''.join(f'<td>{cell(value)}</td>' for value in others)}</tr>\n"
         for first, *others in rows
     )
     above = f"<caption>{html.escape(words)}</caption>" if words else ""
-    return f'<table class="table">{above}<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>\n'
+    content = f"<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody>"
+    return f'<table class="table">{above}{content}</table>\n'
 
 
 def cell(value) -> str:

@@ -24,8 +24,10 @@ from sphinx.util.docutils import SphinxDirective
 THEMES = ("pydata_sphinx_theme", "sphinx_book_theme")
 STATIC = "theme/pydata_sphinx_theme/static"
 SHEET = "styles/pydata-sphinx-theme.css"
-ALL_ICONS = "scripts/fontawesome.js"
-FONTS = {"Font Awesome 6 Free": ("fa-solid-900", 900), "Font Awesome 6 Brands": ("fa-brands-400", 400)}
+FONTS = {
+    "Font Awesome 6 Free": ("fa-solid-900", 900),
+    "Font Awesome 6 Brands": ("fa-brands-400", 400),
+}
 LICENCE = """\
 /* Icons: a part of Font Awesome Free 6.5.2 by Fonticons, https://fontawesome.com, renamed.
    Fonts under the SIL Open Font License 1.1, icons under CC BY 4.0. */
@@ -55,9 +57,10 @@ def names_in(text: str) -> set[str]:
 
 def used_names() -> set[str]:
     """The icons that the templates, the buttons and the scripts of the themes name."""
-    files = [file for name in THEMES for file in theme(name).rglob("*")]
-    kinds = (file for file in files if file.suffix in (".html", ".py", ".js") and "fontawesome" not in file.name)
-    return {"fa-github"}.union(*(names_in(file.read_text("utf-8", "replace")) for file in kinds))
+    kinds = (".html", ".py", ".js")
+    files = [f for name in THEMES for f in theme(name).rglob("*") if f.suffix in kinds]
+    read = (f.read_text("utf-8", "replace") for f in files if "fontawesome" not in f.name)
+    return {"fa-github"}.union(*map(names_in, read))
 
 
 def places(sheet: str) -> dict[str, int]:
@@ -89,13 +92,14 @@ def small_font(file: Path, codes: set[int]) -> bytes:
 
 
 def icons_sheet() -> str:
-    """A style sheet that brings the icons in use; any other still comes from the theme's own font."""
+    """A style sheet that brings the icons in use; others still come from the theme's own fonts."""
     static = theme(THEMES[0]) / STATIC
     book = theme(THEMES[1]) / "theme/sphinx_book_theme/static/styles/sphinx-book-theme.css"
     sheet = (static / SHEET).read_text("utf-8")
     by_style = BY_STYLE.findall(PLACE.sub("", sheet) + book.read_text("utf-8"))
     known = places(sheet)
-    codes = {known[name] for name in used_names() & known.keys()} | {int(code, 16) for code in by_style}
+    codes = {known[name] for name in used_names() & known.keys()}
+    codes |= {int(code, 16) for code in by_style}
     parts = [LICENCE]
     for family, (file, weight) in FONTS.items():
         font = small_font(static / "vendor/fontawesome/webfonts" / f"{file}.ttf", codes)
@@ -168,22 +172,25 @@ def words_of(record: dict) -> str:
     """The heaviest page, and when the first figures are there."""
     heaviest = max(record["pages"], key=lambda row: row["compressed"])
     line, limits = record["line"], record["limits"]
-    figures = " and ".join(f"{s:.1f} s on {{doc}}`/{page}`" for page, s in record["first_figure"].items())
+    times = record["first_figure"].items()
+    figures = " and ".join(f"{s:.1f} s on {{doc}}`/{page}`" for page, s in times)
     return (
-        f"The heaviest page is {{doc}}`/{heaviest['page']}` with {kilo(heaviest['compressed'])} kB; the limit is "
-        f"{kilo(limits['bytes'])} kB. Over a line of {line['bits'] / 1e6:g} Mbit/s whose answers come after "
-        f"{1000 * line['delay']:.0f} ms, the first figure is there after {figures}; the limit is {limits['seconds']:g} s."
+        f"The heaviest page is {{doc}}`/{heaviest['page']}` with {kilo(heaviest['compressed'])} kB;"
+        f" the limit is {kilo(limits['bytes'])} kB. Over a line of {line['bits'] / 1e6:g} Mbit/s"
+        f" whose answers come after {1000 * line['delay']:.0f} ms, the first figure is there after"
+        f" {figures}; the limit is {limits['seconds']:g} s."
     )
 
 
 def table_of(rows: list[dict], known: set[str]) -> list[str]:
     """A line of a Markdown table for each page."""
-    lines = ["| page | kB compressed | kB unpacked | requests | networks, kB |", "| :-- | --: | --: | --: | --: |"]
+    heads = ["page", "kB compressed", "kB unpacked", "requests", "networks, kB"]
+    lines = [heads, [":--", *["--:"] * 4]]
     for row in rows:
         name = f"{{doc}}`/{row['page']}`" if row["page"] in known else row["page"]
-        sizes = [kilo(row["compressed"]), kilo(row["raw"]), str(row["requests"]), kilo(row["networks"])]
-        lines.append("| " + " | ".join([name, *sizes]) + " |")
-    return lines
+        sizes = [kilo(row["compressed"]), kilo(row["raw"])]
+        lines.append([name, *sizes, str(row["requests"]), kilo(row["networks"])])
+    return [f"| {' | '.join(line)} |" for line in lines]
 
 
 def kilo(count: int) -> str:

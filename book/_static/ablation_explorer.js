@@ -1,6 +1,6 @@
 // The ablation explorer: switch heads of a trained network off and watch its posterior move.
-// The network runs in the page (network.js); its numbers are those of bayeswind_lib and are compared
-// with them by the tests.
+// The network runs in the page (network.js), fetched when the reader comes near; its numbers are those
+// of bayeswind_lib and are compared with them by the tests.
 (function () {
   "use strict";
 
@@ -31,20 +31,18 @@
 
   // What a network answers when some heads, named "layer.head", hand on something else.
   function without(network, tokens, heads, way, means, seed = 1) {
+    if (way !== "noise") return network.run(tokens, { off: heads, means: way === "mean" ? means : null }).probabilities;
     const C = network.config.width / network.config.n_heads, random = generator(seed);
-    return network.run(tokens, (head, l, h) => {
-      if (!heads.has(`${l}.${h}`)) return head;
-      if (way === "zero") return new Float64Array(head.length);
-      return way === "mean" ? means[l][h] : withNoise(head, C, random);
-    }).probabilities;
+    const change = (head, l, h) => (heads.has(`${l}.${h}`) ? withNoise(head, C, random) : head);
+    return network.run(tokens, { change }).probabilities;
   }
 
   // Mean divergence from the exact posterior over all questions, bits.
   const cost = (probabilities, played) =>
     probabilities.reduce((sum, row, k) => sum + divergence(posterior(played, k), row), 0) / probabilities.length;
 
-  function mount(root, id) {
-    const network = bwNetwork.load(FILE), V = network.config.n_outputs;
+  function mount(root, id, network) {
+    const V = network.config.n_outputs;
     const state = { episode: episode(V, 1), question: 5, seed: 1, way: "zero", off: new Set() };
     let means = null, whole = null;
 
@@ -83,7 +81,7 @@
     function update() {
       const { question: k, way: how, off } = state, tokens = tokensOf(state.episode);
       if (how === "mean" && !means) {
-        means = network.headMeans(range(N_MEAN).map((i) => tokensOf(episode(V, 1000 + i))));
+        means = network.means(range(N_MEAN).map((i) => tokensOf(episode(V, 1000 + i))));
       }
       const changed = off.size ? without(network, tokens, off, how, means, state.seed) : whole;
       const exact = posterior(state.episode, k);
@@ -125,5 +123,5 @@
     watchWidth(root, bars, update);
   }
 
-  bwExplorer.start("ablation", "Ablation explorer", mount, { without, withNoise, cost, FILE, N_MEAN });
+  bwNetworkParts.start("ablation", "Ablation explorer", FILE, mount, { without, withNoise, cost, FILE, N_MEAN });
 })();

@@ -1,6 +1,6 @@
 // The attention explorer: pick an episode, a layer and a head, and see where it looks from each token.
-// The network runs in the page (network.js); its numbers are those of bayeswind_lib and are compared
-// with them by the tests.
+// The network runs in the page (network.js), fetched when the reader comes near; its numbers are those
+// of bayeswind_lib and are compared with them by the tests.
 (function () {
   "use strict";
 
@@ -20,8 +20,8 @@
   // What attention that is spread over all it may see would give: k values of 2 k + 1 tokens.
   const uniform = (k) => k / (2 * k + 1);
 
-  function mount(root, id) {
-    const network = bwNetwork.load(FILE), V = network.config.n_outputs;
+  function mount(root, id, network) {
+    const V = network.config.n_outputs;
     const state = { episode: episode(V, 1), question: 5, layer: 0, head: 0, seed: 1 };
     let seen = null; // the pass on this episode
 
@@ -72,5 +72,5 @@
     watchWidth(root, map, update);
   }
 
-  bwExplorer.start("attention", "Attention explorer", mount, { coverage, uniform, FILE });
+  bwNetworkParts.start("attention", "Attention explorer", FILE, mount, { coverage, uniform, FILE });
 })();

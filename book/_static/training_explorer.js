@@ -1,6 +1,7 @@
 // The training explorer: scrub through a run, and watch a head's attention and the network's answer settle.
-// The network runs in the page (network.js) from the weights that the run kept on its way; its numbers
-// are those of bayeswind_lib and are compared with them by the tests.
+// The network runs in the page (network.js), from the weights that the run kept on its way; they are
+// fetched when the reader comes near. Its numbers are those of bayeswind_lib and are compared with
+// them by the tests.
 (function () {
   "use strict";
 
@@ -17,8 +18,8 @@
     return rows.reduce((sum, t) => sum + apart(t), 0) / rows.length;
   }
 
-  function mount(root, id) {
-    const { steps, networks, note } = bwNetwork.loadSnapshots(FILE), V = note.config.n_outputs, last = steps.length - 1;
+  function mount(root, id, { steps, networks, note }) {
+    const V = note.config.n_outputs, last = steps.length - 1;
     const state = { episode: episode(V, 1), question: 5, layer: 0, head: 1, seed: 1, moment: last };
     let seen = []; // the pass of every snapshot on this episode
 
@@ -99,5 +100,5 @@
     watchWidth(root, map, update);
   }
 
-  bwExplorer.start("training", "Training explorer", mount, { distance, FILE });
+  bwNetworkParts.start("training", "Training explorer", FILE, mount, { distance, FILE });
 })();

@@ -1,9 +1,63 @@
-// What explorers of a network share on the page: an episode and its exact answer, the editor of its
-// pairs, a button a head, bars, and a map of attention. Loaded after explorer.js and network.js.
+// What explorers of a network share on the page: how they wait for its weights, an episode and its
+// exact answer, the editor of its pairs, a button a head, bars, and a map of attention.
+// Loaded after explorer.js, network.js and oracles.js.
 (function () {
   "use strict";
 
-  const { axes, element, frame, text } = bwExplorer;
+  const { axes, button, element, frame, statusLine, text } = bwExplorer;
+  const { entropyBits: entropy, klBits: divergence } = bwOracles;
+  const NEAR = "600px 0px"; // so far outside the window an explorer begins to load
+
+  // ---- start ---------------------------------------------------------------------------------
+
+  // As bwExplorer.start, for an explorer of the network `file`, which mount gets as its third argument.
+  function start(name, title, file, mount, functions) {
+    bwExplorer.start(name, title, (root, id) => wait(root, file, (network) => mount(root, id, network)), functions);
+  }
+
+  // Fetch a network when the reader comes near, by scrolling or by keyboard, and not before. Until it
+  // is there the box says what it waits for, and offers another try after a failure.
+  // root.dataset.state: waiting, loading, failed, ready.
+  function wait(root, file, ready) {
+    const status = statusLine(), bar = element("progress", { "aria-label": "Part of the network that is here", max: 1 });
+    const load = button("Load the network", "load", ask);
+    const show = (state, words, action) => {
+      root.dataset.state = state;
+      status.textContent = words;
+      load.textContent = action;
+      load.setAttribute("aria-disabled", String(state === "loading"));
+      bar.hidden = state !== "loading";
+    };
+    const observer = new IntersectionObserver((seen) => seen.some((entry) => entry.isIntersecting) && ask(), { rootMargin: NEAR });
+
+    function ask() {
+      if (root.dataset.state === "loading") return;
+      observer.disconnect();
+      root.removeEventListener("focusin", ask);
+      bar.removeAttribute("value");
+      show("loading", "The network is on its way to your browser.", "Loading");
+      const onProgress = (bytes, total) => total && bar.setAttribute("value", bytes / total);
+      bwNetwork.fetch(file, { onProgress }).then(begin, (problem) => show("failed", problem.message, "Try again"));
+    }
+
+    function begin(network) {
+      const hadFocus = root.contains(document.activeElement);
+      root.dataset.state = "ready";
+      try {
+        ready(network);
+      } catch (problem) {
+        root.textContent = `The explorer could not start: ${problem.message}`;
+        throw problem;
+      }
+      if (bwNetwork.notice) root.append(element("p", { class: "bw-notice" }, bwNetwork.notice));
+      if (hadFocus) root.querySelector("input, button, select").focus();
+    }
+
+    root.replaceChildren(status, bar, load);
+    show("waiting", "A trained network runs in this box. It is loaded when you come here.", "Load the network");
+    root.addEventListener("focusin", ask);
+    observer.observe(root);
+  }
 
   // ---- episodes of the bijection tunnel, each key once ------------------------------------------
 
@@ -28,16 +82,9 @@
     keys.flatMap((key, i) => (i < keys.length - 1 ? [key, keys.length + values[i]] : [key]));
 
   // Exact distribution of the value at question k: even over those not shown yet.
-  function posterior({ keys, values }, k) {
-    const V = keys.length, shown = new Set(values.slice(0, k));
-    return range(V).map((value) => (shown.has(value) ? 0 : 1 / (V - k)));
-  }
+  const posterior = ({ keys, values }, k) => bwOracles.bijection(keys.length, keys.slice(0, k), values.slice(0, k), keys[k]);
 
-  const entropy = (row) => row.reduce((sum, p) => (p > 0 ? sum - p * Math.log2(p) : sum), 0);
-  const divergence = (truth, guess) =>
-    truth.reduce((sum, p, i) => (p > 0 ? sum + p * Math.log2(p / guess[i]) : sum), 0);
-
-  // ---- what explorers of a network share --------------------------------------------------------
+  // ---- controls and drawings ---------------------------------------------------------------------
 
   // The pairs, each with a menu for its key and one for its value. What is chosen changes places
   // with the pair that had it, so that every key and value stays there once.
@@ -87,7 +134,7 @@
     const told = range(V).map((v) =>
       `${v}: ${names.map((name) => `${name} ${rows[name][v].toFixed(3)}`).join(", ")}, exact ${truth[v].toFixed(3)}`);
     const f = frame(box, 200, `${title}, by value. ${told.join("; ")}.`);
-    const top = Math.max(...truth, ...names.flatMap((name) => rows[name])) > 0.5 ? 1 : 0.5;
+    const top = Math.max(...truth, ...names.flatMap((name) => [...rows[name]])) > 0.5 ? 1 : 0.5;
     const toY = (p) => f.bottom - (p / top) * (f.bottom - f.top), step = (f.right - f.left) / V;
     axes(f, [0, top / 2, top], toY, `${title}; exact dashed`, "value");
     range(V).forEach((v) => {
@@ -135,6 +182,6 @@
   }
 
   window.bwNetworkParts = {
-    divergence, drawBars, drawMap, entropy, episode, headGrid, pairEditor, posterior, range, roundUp, tokensOf,
+    divergence, drawBars, drawMap, entropy, episode, headGrid, pairEditor, posterior, range, roundUp, start, tokensOf,
   };
 })();

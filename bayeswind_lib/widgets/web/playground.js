@@ -1,0 +1,436 @@
+// The playground: a trained network beside the exact posterior, step by step. This file holds what is
+// shown now (the episode, the network, what is switched off) and puts the views together; tasks,
+// views, panels and the tour have files of their own. It mounts on every element
+// .bw-explorer[data-explorer="playground"]; what stands there before (a poster) stays until the first
+// answer can be drawn. data-small: one short figure; data-task: "bijection" or "hmm"; data-home: the
+// address of the page with the whole playground.
+(function () {
+  "use strict";
+
+  const { button, element, radios } = bwExplorer;
+  const { Bijection, Chain, FILES, STATES, count, measures, range } = bwTasks;
+  const { bits, fine, mostSeen, number, part } = bwViews;
+  const { megabytes } = bwPanels;
+  const SIZES = { main: 10, published: 20 }; // keys of the two networks of the bijection
+  const QUIET = 450; // milliseconds without a change before the numbers are spoken
+  const MEMORY = 200; // changes that can be undone
+  const SHOWN = ["value", "symbol"]; // kinds of tokens that an answer is made of
+  let mounted = 0;
+
+  // ---- fetching ------------------------------------------------------------------------------
+
+  // Show a message and a button; fulfilled when the button is pressed.
+  function askAgain(box, words) {
+    return new Promise((again) => {
+      box.replaceChildren(element("div", { class: "bw-error", role: "alert" }, element("p", {}, words),
+        button("Try again", "retry", () => { box.replaceChildren(); again(); })));
+    });
+  }
+
+  // What entries of FILES name, fetched; says in `box` how far it is, and offers another try.
+  async function load(entries, box) {
+    const total = entries.reduce((sum, entry) => sum + entry.bytes, 0), done = entries.map(() => 0);
+    for (;;) {
+      const progress = element("progress", { max: total, value: 0, "aria-label": "Fetching weights" });
+      const words = element("span", {}, `Fetching ${megabytes(entries)} \u2026`);
+      box.replaceChildren(element("div", { class: "bw-loading" }, words, progress));
+      const report = (i) => (bytes) => {
+        done[i] = Math.min(bytes, entries[i].bytes);
+        progress.value = done.reduce((a, b) => a + b, 0);
+        words.textContent = `Fetching: ${(progress.value / 1e6).toFixed(1)} of ${megabytes(entries)}`;
+      };
+      try {
+        const found = await Promise.all(entries.map((entry, i) => bwNetwork.fetch(entry.file, { onProgress: report(i) })));
+        box.replaceChildren();
+        return found;
+      } catch (problem) {
+        await askAgain(box, problem.message);
+      }
+    }
+  }
+
+  // The head whose look, from the question at hand, is nearest to an even one on all that was shown
+  // (values, or symbols): [layer, head]. The overlap is 1 if it is that, 0 if it sees none of them.
+  function headOnShown(patterns, tokens) {
+    const from = tokens.length - 1, shown = range(tokens.length).filter((t) => SHOWN.includes(tokens[t].kind));
+    const overlap = (row) => shown.reduce((sum, t) => sum + Math.min(row[t], 1 / shown.length), 0);
+    const all = patterns.map((row) => row.map((pattern) => overlap(pattern[from])));
+    const most = Math.max(...all.flat()), layer = all.findIndex((row) => row.includes(most));
+    return [layer, all[layer].indexOf(most)];
+  }
+
+  // ---- one playground ------------------------------------------------------------------------
+
+  class Playground {
+    constructor(root, id, { small = false, task = "bijection", home = "", seed = 0, shown = 5 } = {}) {
+      Object.assign(this, { root, id, small, home, kind: task, size: "main", off: new Set(), layer: 0, head: 0 });
+      Object.assign(this, { pinned: null, cell: null, hovered: null, together: false, run: null, momentNow: null, past: [], networks: {} });
+      this.plays = { bijection: new Bijection(SIZES.main, seed), hmm: new Chain(seed) };
+      for (const play of Object.values(this.plays)) while (play.shown < shown && play.canNext) play.next();
+      this.waiting = element("div", { class: "bw-waiting" });
+      this.ready = this.begin();
+    }
+
+    get play() { return this.plays[this.kind]; }
+    get top() { return this.kind === "hmm" ? Math.log2(STATES) * 1.06 : Math.log2(this.play.V) * 1.06; }
+    get canUndo() { return this.past.some((one) => one.kind === this.kind); }
+    get network() { return this.run ? this.run.networks[this.momentNow] : this.networks[this.source]; }
+    get source() { return this.kind === "hmm" ? "hmm" : this.size; }
+    get networkName() { return this.run ? `transformer, ${count(this.run.steps[this.momentNow], "update")}` : "transformer"; }
+    get from() { return Math.min(this.hovered ?? this.pinned ?? Infinity, this.play.tokens.length - 1); }
+    stepWord = (i) => String(this.kind === "hmm" ? i + 1 : i);
+
+    // Fetch the first network, then put the whole figure in the poster's place.
+    async begin() {
+      this.root.append(this.waiting);
+      await this.need(this.kind, "main");
+      this.root.style.minHeight = `${this.root.offsetHeight}px`;
+      this.build();
+      this.update();
+      new MutationObserver(() => this.draw()).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+      return this;
+    }
+
+    async need(kind, size) {
+      const name = kind === "hmm" ? "hmm" : size;
+      if (!this.networks[name]) [this.networks[name]] = await load([FILES[kind][size]], this.waiting);
+    }
+
+    load(entries, box) { return load(entries, box); }
+
+    // ---- what the reader does ------------------------------------------------------------------
+
+    // Change the episode and show it; later: at the next frame, as a hand drags faster than one can see.
+    act(change, { later = false, drag = false } = {}) {
+      if (!drag || !this.dragging) this.remember();
+      this.dragging = drag;
+      change(this.play);
+      this.pinned = this.cell = null;
+      if (!later) this.update();
+      else if (!this.frame) this.frame = requestAnimationFrame(() => { this.frame = 0; this.update(); });
+    }
+
+    remember() {
+      this.past.push({ kind: this.kind, play: this.play.copy() });
+      if (this.past.length > MEMORY) this.past.shift();
+    }
+
+    undo() {
+      const at = this.past.map((one) => one.kind).lastIndexOf(this.kind);
+      if (at < 0) return;
+      const [{ play }] = this.past.splice(at, 1);
+      this.replace(play);
+    }
+
+    // Another episode in the place of this one.
+    replace(play) {
+      this.plays[this.kind] = play;
+      this.pinned = this.cell = null;
+      this.dragging = false;
+      this.update();
+    }
+
+    fresh(seed, shown = 0) {
+      this.remember();
+      const play = this.kind === "hmm" ? new Chain(seed) : new Bijection(SIZES[this.size], seed, this.play.comesBack);
+      while (play.shown < shown && play.canNext) play.next();
+      this.replace(play);
+    }
+
+    comeBack(yes) {
+      this.remember();
+      this.replace(new Bijection(SIZES[this.size], this.play.seed, yes));
+    }
+
+    // Another task or size, as soon as its network is here.
+    async choose(kind, size = "main") {
+      this.wanted = `${kind} ${size}`;
+      if (this.networks[kind === "hmm" ? "hmm" : size]) this.waiting.replaceChildren();
+      await this.need(kind, size);
+      if (this.wanted !== `${kind} ${size}`) return;
+      const V = SIZES[size], grown = kind === "bijection" && this.plays.bijection.V !== V;
+      Object.assign(this, { kind, size, run: null, momentNow: null, headChosen: false });
+      this.off.clear();
+      if (grown) {
+        this.past = this.past.filter((one) => one.kind !== "bijection");
+        this.plays.bijection = new Bijection(V, this.plays.bijection.seed, this.plays.bijection.comesBack);
+      }
+      this.pinned = this.cell = null;
+      this.update();
+    }
+
+    flip(name) {
+      if (!this.off.delete(name)) this.off.add(name);
+      this.update();
+    }
+
+    allOn() { this.off.clear(); this.update(); }
+
+    chooseHead(layer, head) {
+      Object.assign(this, { layer, head, headChosen: true });
+      this.showTogether(false);
+      this.speak();
+    }
+
+    showTogether(yes) {
+      this.together = this.union.checked = yes;
+      this.drawLook();
+    }
+
+    look(t) { this.hovered = t; this.drawLook(); }
+
+    // Keep what one token looks at, and perhaps a cell of it; a second time lets go.
+    pin(t, cell = null) {
+      this.pinned = this.pinned === t && cell === null ? null : t;
+      this.cell = cell;
+      this.hovered = null;
+      this.drawLook();
+      this.speak();
+    }
+
+    // Follow a kept run of training, or none.
+    follow(run) {
+      if (this.run === run) return;
+      this.run = run;
+      this.momentNow = run ? run.steps.length - 1 : null;
+      this.update();
+    }
+
+    moment(i) {
+      if (!this.run) return;
+      this.momentNow = Math.min(Math.max(i, 0), this.run.steps.length - 1);
+      this.update();
+    }
+
+    // Close both panels below, and leave the kept run of training.
+    closePanels() {
+      for (const panel of [this.compare, this.training]) panel.field.open = false;
+      this.follow(null);
+    }
+
+    // ---- what the network says -----------------------------------------------------------------
+
+    // Ask the network, and measure every answer so far against the truth.
+    ask() {
+      const { inputs } = this.play, { network } = this;
+      const ran = network.run(inputs, { off: this.off, patterns: true }), exact = this.play.exact();
+      this.seen = {
+        exact, answers: ran.probabilities, patterns: ran.patterns,
+        found: exact.map((truth, i) => measures(truth, ran.probabilities[i])),
+        whole: this.off.size ? network.run(inputs).probabilities : null,
+      };
+      if (!this.headChosen) {
+        [this.layer, this.head] = headOnShown(ran.patterns, this.play.tokens);
+        this.headChosen = this.play.shown > 0;
+      }
+      this.layer = Math.min(this.layer, ran.patterns.length - 1);
+      this.head = Math.min(this.head, ran.patterns[0].length - 1);
+    }
+
+    get now() { return this.seen.found[this.play.questions - 1]; }
+
+    update() {
+      const start = performance.now(), before = document.activeElement;
+      this.ask();
+      this.draw();
+      this.keepFocus(before);
+      this.root.dataset.milliseconds = (performance.now() - start).toFixed(1);
+      this.speak();
+    }
+
+    // A disabled button takes no keys: hand the focus on to one beside it.
+    keepFocus(before) {
+      if (!before || !this.root.contains(before) || !before.disabled) return;
+      const open = [...before.parentElement.querySelectorAll("button:not(:disabled)")];
+      const beside = open.find((node) => before.compareDocumentPosition(node) & Node.DOCUMENT_POSITION_FOLLOWING);
+      (beside || open[open.length - 1] || this.root.querySelector("[data-action=back]:not(:disabled)") || this.root.querySelector("[data-action=random]"))?.focus();
+    }
+
+    // ---- putting it together -------------------------------------------------------------------
+
+    build() {
+      this.answer = bwViews.bars(this.small ? 200 : 240);
+      this.measured = bwViews.measureList();
+      this.status = element("p", { class: "bw-status" });
+      this.live = element("div", { class: "bw-live", role: "status", "aria-live": "polite" });
+      this.question = element("span", {});
+      this.editors = { bijection: bwPanels.bijectionEditor(this.id, this) };
+      this.root.classList.add(this.small ? "bw-play-small" : "bw-play");
+      if (this.small) this.buildSmall();
+      else this.buildWhole();
+    }
+
+    buildSmall() {
+      const link = element("a", { href: this.home, class: "bw-all" }, "Open the playground");
+      this.editing = this.editors.bijection.field;
+      this.root.replaceChildren(part(this.id, "answer", this.question, this.answerLegend(), this.answer.field, this.measured.field),
+        this.editing, this.live, ...(this.home ? [link] : []));
+    }
+
+    answerLegend() {
+      this.key = element("div", {});
+      return this.key;
+    }
+
+    buildWhole() {
+      this.editors.hmm = bwPanels.chainEditor(this.id, this);
+      this.entropies = bwViews.curve(220);
+      this.board = bwViews.headBoard({ choose: (l, h) => this.chooseHead(l, h), head: (l, h) => this.flip(`${l}.${h}`), layer: (l) => this.flip(`${l}`) });
+      this.strip = bwViews.tokenStrip({ look: (t) => this.look(t), pin: (t) => this.pin(t) });
+      this.map = bwViews.matrix((t, s) => this.pin(t, s));
+      this.compare = bwPanels.comparePanel(this);
+      this.training = bwPanels.trainingPanel(this.id, this);
+      this.tour = bwTour.tour(this);
+      this.editing = element("div", {});
+      this.lookWords = element("p", { class: "bw-look" });
+      this.union = element("input", { type: "checkbox", id: `${this.id}-union`, "data-control": "union", onchange: () => { this.showTogether(this.union.checked); this.speak(); } });
+      this.lit = button("All on", "all-on", () => this.allOn());
+      const notice = bwNetwork.notice ? [element("p", { class: "bw-notice" }, bwNetwork.notice)] : [];
+      this.root.replaceChildren(this.header(), this.waiting, ...notice,
+        element("div", { class: "bw-columns" },
+          part(this.id, "episode", "The episode", this.editing),
+          part(this.id, "answer", this.question, this.answerLegend(), this.answer.field, this.measured.field, this.status),
+          part(this.id, "curve", "How unsure, step by step", this.entropies.field),
+          part(this.id, "look", "Where it looks", this.strip.field,
+            element("label", { class: "bw-field", for: `${this.id}-union` }, this.union, " the largest look of any head"), this.lookWords, element("div", { class: "bw-board-line" },
+            element("span", { class: "bw-hint" }, "Every head, by layer: a dark cell is a look. Choose one, or switch it off."), this.lit), this.board.field, this.map.field),
+          element("div", { class: "bw-panels" }, this.compare.field, this.training.field)),
+        this.tour.field, this.live);
+    }
+
+    header() {
+      const tasks = radios(this.id, "task", "Task", [["bijection", "bijection"], ["hidden chain (HMM)", "hmm"]], this.kind,
+        (kind) => this.choose(kind, "main"));
+      const words = `${SIZES.published} keys, published size (fetches ${megabytes([FILES.bijection.published])})`;
+      this.sizes = radios(this.id, "size", "Network", [[`${SIZES.main} keys`, "main"], [words, "published"]], this.size,
+        (size) => this.choose("bijection", size));
+      return element("div", { class: "bw-controls bw-header" }, tasks, this.sizes, this.tour.opener);
+    }
+
+    // ---- drawing -------------------------------------------------------------------------------
+
+    draw() {
+      if (!this.seen) return;
+      const { play, seen } = this, now = play.questions - 1;
+      this.editors[this.kind].draw();
+      const rows = [{ p: seen.answers[now], kind: "bw-first", name: this.off.size ? "network with parts off" : "network" }];
+      if (seen.whole) rows.push({ p: seen.whole[now], kind: "bw-second", name: "whole network" });
+      this.question.textContent = play.title;
+      this.drawKey(rows);
+      this.answer.draw({
+        truth: seen.exact[now], rows, labels: play.labels, title: "probability", below: play.outcome,
+        choose: this.kind === "bijection" && play.canNext && !this.small ? (value) => this.act((one) => one.answer(value)) : null,
+      });
+      this.measured.draw(this.now);
+      if (!this.small) this.drawWhole();
+      this.note();
+    }
+
+    drawKey(rows) {
+      const words = rows.map((row) => row.name).join();
+      if (this.keyWords === words) return;
+      this.keyWords = words;
+      this.key.replaceChildren(bwViews.legend([...rows.map((row) => [row.kind, row.name]), ["bw-exact", "exact posterior"]]));
+    }
+
+    drawWhole() {
+      const { play, seen } = this, field = this.editors[this.kind].field;
+      if (field.parentElement !== this.editing) this.editing.replaceChildren(field);
+      this.markHeader();
+      this.status.textContent = this.words();
+      const lines = [{ name: "network", kind: "bw-line-0", values: seen.found.map((one) => one.network) }];
+      if (seen.whole) {
+        const values = seen.exact.map((truth, i) => measures(truth, seen.whole[i]).network);
+        lines.unshift({ name: "whole network", kind: "bw-line-whole", mark: "square", values });
+      }
+      const ahead = this.kind === "bijection" && !play.comesBack ? range(play.V).map((k) => Math.log2(play.V - k)) : null;
+      this.entropies.draw({
+        title: "entropy (bits)", below: play.xTitle, truth: seen.found.map((one) => one.exact),
+        ahead, lines, now: play.questions - 1, limit: play.limit, top: this.top, words: this.stepWord,
+      });
+      this.board.draw(seen.patterns, this.off);
+      this.drawLook();
+      this.compare.draw();
+      this.training.draw();
+      this.lit.disabled = this.off.size === 0;
+    }
+
+    markHeader() {
+      this.sizes.hidden = this.kind === "hmm";
+      for (const input of this.root.querySelectorAll(".bw-header input[type=radio]")) {
+        input.checked = input.value === this.kind || input.value === this.size;
+      }
+    }
+
+    // What one token looks at: with the chosen head, or the largest look of any head that is on.
+    lookFrom(from) {
+      const { layer, head, off, seen } = this;
+      if (!this.together) return seen.patterns[layer][head][from];
+      const on = seen.patterns.flatMap((row, l) => row.filter((_, h) => !off.has(`${l}`) && !off.has(`${l}.${h}`)));
+      return range(from + 1).map((t) => Math.max(0, ...on.map((pattern) => pattern[from][t])));
+    }
+
+    drawLook() {
+      if (this.small || !this.seen) return;
+      const { layer, head, from } = this, { tokens } = this.play, row = this.lookFrom(from);
+      const cell = this.hovered === null && this.cell <= from ? this.cell : null;
+      this.strip.draw(tokens, row, from, cell);
+      this.board.mark(layer, head);
+      this.map.draw({ tokens, pattern: this.seen.patterns[layer][head], from, to: cell, title: `head ${layer}.${head}` });
+      this.lookWords.textContent = this.lookSentence(tokens, row, from, cell);
+      Object.assign(this.root.dataset, { head: `${layer}.${head}`, from, looks: [...row].map((p) => p.toFixed(6)).join(" ") });
+    }
+
+    lookSentence(tokens, row, from, cell) {
+      const { layer, head, off } = this, who = this.together ? "the head that looks most at each token" : `head ${layer}.${head}`;
+      const most = cell === null ? `looks most at ${mostSeen(tokens, row, 3)}` : `gives ${number(row[cell])} of its look to ${tokens[cell].long}`;
+      const silent = !this.together && (off.has(`${layer}.${head}`) || off.has(`${layer}`)) ? " It is switched off: what it sees, it does not hand on." : "";
+      return `From ${tokens[from].long}, ${who} ${most}.${silent}`;
+    }
+
+    // ---- words ---------------------------------------------------------------------------------
+
+    // One or two sentences that say all numbers.
+    words() {
+      const { now, play } = this;
+      const names = [...this.off], heads = names.filter((name) => name.includes(".")).length, layers = names.length - heads;
+      const parts = [...(heads ? [count(heads, "head")] : []), ...(layers ? [count(layers, "layer")] : [])].join(" and ");
+      const whole = this.seen.whole && measures(this.seen.exact[play.questions - 1], this.seen.whole[play.questions - 1]).divergence;
+      const off = parts ? ` Switched off: ${parts}; the whole network's KL is ${bits(whole)}.` : "";
+      const moment = this.run ? ` This is the network after ${count(this.run.steps[this.momentNow], "update")}.` : "";
+      const again = play.again ? " This key was shown, so the answer is certain; in training no key ever came back." : "";
+      return `${play.place}: entropy ${bits(now.exact)} exact, ${bits(now.network)} network; KL ${bits(now.divergence)}, ` +
+        `total variation ${fine(now.variation)}.${again}${off}${moment}`;
+    }
+
+    // Say the numbers once nothing has moved for a while.
+    speak() {
+      clearTimeout(this.speaking);
+      this.speaking = setTimeout(() => {
+        const words = this.small || !this.lookWords ? this.words() : `${this.words()} ${this.lookWords.textContent}`;
+        if (this.live.textContent !== words) this.live.textContent = words;
+      }, QUIET);
+    }
+
+    // What is shown, for whoever reads the page by program.
+    note() {
+      const { now, play } = this;
+      Object.assign(this.root.dataset, {
+        task: this.kind, size: this.size, shown: play.shown, exact: now.exact, network: now.network, kl: now.divergence,
+        tv: now.variation, off: [...this.off].sort().join(" "), moment: this.run ? this.run.steps[this.momentNow] : "",
+      });
+    }
+
+  }
+
+  // Start a playground on an element; its promise `ready` is fulfilled when the first answer is drawn.
+  function mount(root, options = {}) {
+    const { task = "bijection", home = "", seed = 0, shown = 5 } = root.dataset;
+    const given = { small: "small" in root.dataset, task, home, seed: +seed, shown: +shown };
+    root.dataset.mounted = "true";
+    root.playground = new Playground(root, `bw-playground-${++mounted}`, { ...given, ...options });
+    return root.playground;
+  }
+
+  bwExplorer.start("playground", "Playground", (root) => mount(root), { FILES, SIZES, headOnShown, mount });
+})();

@@ -1,0 +1,278 @@
+// The playground's panels: the editors of an episode, other networks beside the first, and the way
+// through training. Each is {field, draw}; `host` is the playground (playground.js): host.play is the
+// episode, host.seen what the network said of it, host.act(change) changes the episode and redraws.
+(function () {
+  "use strict";
+
+  const { button, element } = bwExplorer;
+  const { FILES, STATES, count, measures, range } = bwTasks;
+  const { bars, bits, curve, number } = bwViews;
+
+  const megabytes = (entries) => `${(entries.reduce((sum, entry) => sum + entry.bytes, 0) / 1e6).toFixed(1)} MB`;
+  const mean = (row) => row.reduce((a, b) => a + b, 0) / row.length;
+
+  // ---- steps and seeds, which both tasks have ---------------------------------------------------
+
+  function stepButtons(host, words) {
+    const next = button(words, "next", () => host.act((play) => play.next()));
+    const back = button("Back", "back", () => host.act((play) => play.back()));
+    const undo = button("Undo", "undo", () => host.undo());
+    function draw(play) {
+      next.disabled = !play.canNext;
+      back.disabled = !play.canBack;
+      undo.disabled = !host.canUndo;
+    }
+    return { buttons: [next, back], undo, draw };
+  }
+
+  // A number that repeats an episode, and a button that draws another.
+  function seedField(id, host, words) {
+    const input = element("input", {
+      type: "number", min: 0, max: 9999, id: `${id}-seed`, "data-control": "seed",
+      onchange: () => host.fresh(Math.min(Math.max(Math.round(+input.value) || 0, 0), 9999)),
+    });
+    const random = button(words, "random", () => host.fresh(1 + Math.floor(Math.random() * 9999)));
+    const field = element("div", { class: "bw-buttons" }, random,
+      element("span", { class: "bw-field" }, element("label", { for: `${id}-seed` }, "its number"), input));
+    return { field, draw: (play) => { input.value = play.seed; } };
+  }
+
+  // Chips 0..n-1 that stay the same nodes while an episode goes on, so that the focus stays too.
+  function chipRow(kind, label, press) {
+    const field = element("div", { class: "bw-chips", role: "group", "aria-label": label });
+    function draw(n, dress) {
+      if (field.children.length !== n) {
+        field.replaceChildren(...range(n).map((i) => element("button", {
+          type: "button", class: "bw-chip", "data-chip": `${kind} ${i}`, onclick: () => press(i),
+        }, String(i))));
+      }
+      [...field.children].forEach((node, i) => dress(node, i));
+    }
+    return { field, draw };
+  }
+
+  // ---- the bijection's episode -------------------------------------------------------------------
+
+  function bijectionEditor(id, host) {
+    const keys = chipRow("key", "Keys: ask one", (key) => host.act((play) => play.ask(key)));
+    const values = chipRow("value", "Values: say which one follows", (value) => host.act((play) => play.answer(value)));
+    const steps = stepButtons(host, "Next pair");
+    const over = button("Start over", "restart", () => host.act((play) => { play.shown = 0; }));
+    const seed = seedField(id, host, "Random episode");
+    const asked = element("div", { class: "bw-label" }), told = element("p", { class: "bw-pairs" });
+    const again = element("input", { type: "checkbox", id: `${id}-again`, "data-control": "again", onchange: () => host.comeBack(again.checked) });
+    const more = element("div", { class: "bw-buttons" }, ...steps.buttons, steps.undo, over);
+    const surprise = element("label", { class: "bw-field", for: `${id}-again` }, again, " Surprises: a key may come back");
+    const field = host.small ? element("div", {}, element("div", { class: "bw-buttons" }, ...steps.buttons), told)
+      : element("div", { class: "bw-editor" }, element("div", { class: "bw-label" }, "Ask a key"), keys.field, asked, values.field, more, told, seed.field, surprise);
+
+    function draw() {
+      const { play, seen } = host, at = play.shown, answer = seen.answers[at], truth = seen.exact[at];
+      steps.draw(play);
+      told.textContent = play.shown ? `Known: ${play.pairs.map(([key, value]) => `${key} \u2192 ${value}`).join(", ")}.`
+        : "No pair is known yet: every value is possible.";
+      if (host.small) return;
+      over.disabled = !play.shown;
+      seed.draw(play);
+      again.checked = play.comesBack;
+      asked.textContent = play.canNext ? `Say which value key ${play.key} has` : `Key ${play.key} is the last question`;
+      keys.draw(play.V, (node, key) => {
+        const shown = play.wasShown(key);
+        node.disabled = shown && !play.comesBack;
+        node.classList.toggle("bw-asked", shown);
+        node.setAttribute("aria-pressed", String(key === play.key));
+        node.setAttribute("aria-label", `key ${key}${shown ? ", its value is known" : ""}`);
+      });
+      values.draw(play.V, (node, value) => {
+        node.disabled = !play.canNext || !truth[value];
+        node.setAttribute("aria-label", `value ${value}: exact ${number(truth[value])}, network ${number(answer[value])}`);
+      });
+    }
+    return { field, draw };
+  }
+
+  // ---- the chain's episode -----------------------------------------------------------------------
+
+  function chainEditor(id, host) {
+    const drag = (which) => (row, border, place) => host.act((play) => play.move(which, row, border, place), { later: true, drag: true });
+    const moves = bwChain.matrixEditor("T", "T: where the chain goes next, percent", "state", drag("transition"));
+    const shows = bwChain.matrixEditor("E", "E: what it emits, percent", "symbol", drag("emission"));
+    const steps = stepButtons(host, "Next symbol, drawn");
+    const seed = seedField(id, host, "Random chain");
+    const over = button("Start over", "restart", () => host.act((play) => play.restart(play.symbols[0])));
+    const emit = range(STATES).map((symbol) => element("button", {
+      type: "button", class: "bw-chip", "data-chip": `symbol ${symbol}`, onclick: () => host.act((play) => play.next(symbol)),
+    }));
+    const told = element("p", { class: "bw-pairs" });
+    const field = element("div", { class: "bw-editor" },
+      element("div", { class: "bw-pair-of-matrices" }, moves.field, shows.field),
+      element("p", { class: "bw-hint" }, `Drag a border, or move it with the arrow keys. A row sums to one; nothing falls below ${bwTasks.LEAST} %, as in training.`),
+      element("div", { class: "bw-label" }, "Emit a symbol (its probability, given those seen)"),
+      element("div", { class: "bw-chips bw-wide-chips", role: "group", "aria-label": "Emit a symbol" }, ...emit),
+      element("div", { class: "bw-buttons" }, ...steps.buttons, steps.undo, over), told, seed.field);
+
+    function draw() {
+      const { play } = host, coming = play.coming;
+      moves.draw(play.transition);
+      shows.draw(play.emission);
+      steps.draw(play);
+      seed.draw(play);
+      over.disabled = play.shown < 2;
+      emit.forEach((node, symbol) => {
+        node.replaceChildren(`symbol ${symbol} `, element("small", {}, number(coming[symbol], 2)));
+        node.disabled = !play.canNext;
+      });
+      told.textContent = `Seen: ${play.symbols.join(", ")}.`;
+    }
+    return { field, draw };
+  }
+
+  // ---- panels that open ----------------------------------------------------------------------------
+
+  // A part that opens, and loads what it needs when it does. needs(): entries of FILES, or a sentence
+  // that says why there are none; shown(loaded) fills `body` and draws.
+  function opening(host, name, title, needs, shown, closed = () => {}) {
+    const words = element("span", {}), size = element("span", { class: "bw-size" });
+    const trouble = element("div", {}), body = element("div", { class: "bw-more-body" });
+    const details = element("details", { class: "bw-part bw-more", "data-part": name, ontoggle: () => (details.open ? draw() : closed()) },
+      element("summary", {}, words, size), trouble, body);
+    words.textContent = title;
+    const waiters = [];
+    let loaded = null, wanted = "";
+
+    async function fetchAll(entries, key) {
+      wanted = key;
+      loaded = null;
+      const found = await host.load(entries, trouble);
+      if (wanted !== key) return;
+      loaded = found;
+      draw();
+    }
+
+    // Open it; fulfilled when it shows what it loaded.
+    function arrive() {
+      return new Promise((here) => {
+        waiters.push(here);
+        details.open = true;
+        draw();
+      });
+    }
+
+    function draw() {
+      const found = needs(), none = typeof found === "string";
+      size.textContent = none ? "" : ` ${megabytes(found)}`;
+      if (!details.open) return;
+      if (none) {
+        wanted = "";
+        trouble.replaceChildren();
+        body.replaceChildren(element("p", { class: "bw-hint" }, found));
+        return;
+      }
+      const key = found.map((entry) => entry.file).join();
+      if (wanted !== key) {
+        body.replaceChildren();
+        fetchAll(found, key);
+      } else if (loaded) {
+        shown(loaded, body);
+        waiters.splice(0).forEach((here) => here());
+      }
+    }
+    return { field: details, draw, arrive };
+  }
+
+  const COLOURS = ["bw-line-0", "bw-line-1", "bw-line-2", "bw-line-3", "bw-line-4"], MARKS = ["circle", "square", "up", "cross", "down"];
+
+  // Other networks on the same episode.
+  function comparePanel(host) {
+    const entropies = curve(240), table = element("table", { class: "bw-compared" });
+    const charts = [];
+    const multiples = element("div", { class: "bw-multiples" });
+    const needs = () => (host.size === "published" ? "The other networks learned 10 keys: choose 10 keys to compare them." : rivals());
+    const rivals = () => [...FILES[host.kind].rivals, ...(host.play.comesBack ? [FILES.bijection.returning] : [])];
+
+    function answersOf(networks) {
+      const { play, seen } = host;
+      const others = rivals().map(({ name }, i) => ({ name, answers: networks[i].run(play.inputs).probabilities }));
+      return [{ name: host.networkName, answers: seen.answers }, ...others].map((one, i) => ({
+        ...one, kind: COLOURS[i], mark: MARKS[i], found: seen.exact.map((truth, k) => measures(truth, one.answers[k])),
+      }));
+    }
+
+    function shown(networks, body) {
+      const { play, seen } = host, compared = answersOf(networks), now = play.questions - 1;
+      if (!body.contains(table)) body.replaceChildren(multiples, entropies.field, table);
+      while (charts.length < compared.length) charts.push(bars(140, 36));
+      multiples.replaceChildren(...compared.map((_, i) => charts[i].field));
+      compared.forEach(({ name, kind, answers }, i) => charts[i].draw({
+        truth: seen.exact[now], rows: [{ p: answers[now], kind, name }], labels: play.labels, title: name, below: play.outcome,
+      }));
+      entropies.draw({
+        title: "entropy (bits)", below: play.xTitle, truth: seen.found.map((one) => one.exact), now, limit: play.limit,
+        lines: compared.map(({ name, kind, mark, found }) => ({ name, kind, mark, values: found.map((one) => one.network) })),
+        top: host.top, words: host.stepWord,
+      });
+      tabulate(compared, now);
+    }
+
+    function tabulate(compared, now) {
+      const head = (words) => element("th", { scope: "col" }, words);
+      const cell = (value, name) => element("td", { "data-value": name }, number(value));
+      table.replaceChildren(
+        element("caption", {}, "Now, in bits (total variation: 0 to 1), and the mean divergence over this episode so far"),
+        element("thead", {}, element("tr", {}, head("network"), head("entropy"), head("KL"), head("TV"), head("mean KL"))),
+        element("tbody", {}, ...compared.map(({ name, kind, found }) => element("tr", { "data-network": name },
+          element("th", { scope: "row" }, element("span", { class: `bw-key ${kind}`, "aria-hidden": "true" }), name),
+          cell(found[now].network, "entropy"), cell(found[now].divergence, "kl"), cell(found[now].variation, "tv"),
+          cell(mean(found.map((one) => one.divergence)), "mean")))));
+    }
+    return opening(host, "compare", "Compare networks on this episode", needs, shown);
+  }
+
+  // The network as it was at many moments of its training; the whole figure follows the slider.
+  function trainingPanel(id, host) {
+    const course = curve(210), told = element("p", { class: "bw-hint" });
+    const slide = bwExplorer.slider(id, "moment", "Updates done", [0, 0], 0, (i) => host.moment(i));
+    const earlier = button("Earlier", "earlier", () => host.moment(host.momentNow - 1));
+    const later = button("Later", "later", () => host.moment(host.momentNow + 1));
+    const needs = () => (host.size === "published" ? "The run that was kept learned 10 keys: choose 10 keys to step through it." : [FILES[host.kind].run]);
+    let waiting = 0;
+
+    function shown([run], body) {
+      if (!body.contains(course.field)) {
+        body.replaceChildren(element("div", { class: "bw-controls" }, slide.field, element("div", { class: "bw-buttons" }, earlier, later)), told, course.field);
+      }
+      if (host.run !== run) {
+        host.follow(run);
+        return;
+      }
+      const now = host.momentNow, last = run.steps.length - 1;
+      slide.input.max = last;
+      slide.input.value = now;
+      slide.input.setAttribute("aria-valuetext", `${run.steps[now]} updates`);
+      slide.output.textContent = run.steps[now];
+      earlier.disabled = now === 0;
+      later.disabled = now === last;
+      clearTimeout(waiting); // 20 networks read the episode: not at every move of a hand
+      waiting = setTimeout(() => drawCourse(run, now), 60);
+    }
+
+    function drawCourse(run, now) {
+      const { play, seen } = host;
+      if (!seen || host.run !== run) return;
+      const cost = run.networks.map((network) => {
+        const answers = network.run(play.inputs).probabilities;
+        return mean(seen.exact.map((truth, k) => measures(truth, answers[k]).divergence));
+      });
+      told.textContent = `A training run of the same recipe, kept at ${run.steps.length} moments: the figure shows its network. After ${count(run.steps[now], "update")} it is ${bits(cost[now])} from the truth, on average over this episode so far; ` +
+        `at the start ${bits(cost[0])}, at the end ${bits(cost[cost.length - 1])}.`;
+      course.draw({
+        title: "mean KL (bits), this episode", below: "updates", lines: [{ name: "network", kind: "bw-line-0", values: cost }],
+        now, limit: cost.length, top: Math.max(0.1, ...cost) * 1.05, words: (i) => String(run.steps[i]),
+      });
+      course.field.dataset.course = cost.map((h) => h.toFixed(6)).join(" ");
+    }
+    return opening(host, "training", "Step through its training", needs, shown, () => host.follow(null));
+  }
+
+  window.bwPanels = { bijectionEditor, chainEditor, comparePanel, megabytes, trainingPanel };
+})();

@@ -1,0 +1,221 @@
+// What is played with in the playground: the networks it may fetch, and the two tasks, each an
+// episode that the reader builds step by step. Nothing is drawn here. The exact answers are those of
+// oracles.js; an episode says what a network reads (`inputs`), what was asked, and what is known.
+(function () {
+  "use strict";
+
+  const { generator } = bwExplorer;
+
+  // Every file that the playground may ask for, with its size in bytes, so that a reader knows it
+  // before the download. Strict JSON: Python reads it too, and writes these files into the site.
+  const FILES = {
+    "bijection": {
+      "main": {"file": "bijection-transformer-classroom-seed0", "bytes": 608752},
+      "published": {"file": "bijection-transformer-seed0", "bytes": 5361616},
+      "run": {"file": "snapshots/bijection-transformer-classroom-snapshots-seed0", "bytes": 3303680},
+      "returning": {"name": "transformer that learned with keys coming back", "file": "bijection-transformer-classroom-replacement-convolution-seed0", "bytes": 307000},
+      "rivals": [
+        {"name": "MLP that sees one token", "file": "bijection-mlp-classroom-seed0", "bytes": 273592},
+        {"name": "LSTM", "file": "bijection-lstm-classroom-seed0", "bytes": 304968},
+        {"name": "Mamba", "file": "bijection-mamba-classroom-seed0", "bytes": 123480}
+      ]
+    },
+    "hmm": {
+      "main": {"file": "hmm-transformer-classroom-seed0", "bytes": 310654},
+      "run": {"file": "snapshots/hmm-transformer-classroom-snapshots-seed0", "bytes": 3360720},
+      "rivals": [
+        {"name": "MLP that sees one token", "file": "hmm-mlp-classroom-seed0", "bytes": 274254},
+        {"name": "LSTM", "file": "hmm-lstm-classroom-seed0", "bytes": 304134},
+        {"name": "Mamba", "file": "hmm-mamba-classroom-seed0", "bytes": 123246}
+      ]
+    }
+  };
+
+  const range = (n) => Array.from({ length: n }, (_, i) => i);
+  const count = (n, one) => `${n} ${one}${n === 1 ? "" : "s"}`;
+  const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
+
+  function shuffled(n, random) {
+    const deck = range(n);
+    for (let i = n - 1; i > 0; i--) {
+      const j = Math.floor(random() * (i + 1));
+      [deck[i], deck[j]] = [deck[j], deck[i]];
+    }
+    return deck;
+  }
+
+  // How far a network's answer is from the truth: bits, and probability for `variation`.
+  function measures(truth, answer) {
+    return {
+      exact: bwOracles.entropyBits(truth), network: bwOracles.entropyBits(answer),
+      divergence: bwOracles.klBits(truth, answer), variation: bwOracles.totalVariation(truth, answer),
+    };
+  }
+
+  // ---- bijection -----------------------------------------------------------------------------
+
+  // A hidden one-to-one map of V keys to V values, shown pair by pair. `asked` is the order in which
+  // its keys are asked, `map` the value of each; `shown` pairs are known, and key asked[shown] is
+  // asked now. If keys come back, one may be asked again.
+  class Bijection {
+    constructor(V, seed, comesBack = false) {
+      const random = generator(seed);
+      Object.assign(this, { kind: "bijection", V, seed, comesBack, shown: 0, map: shuffled(V, random) });
+      this.asked = comesBack ? range(V).map(() => Math.floor(random() * V)) : shuffled(V, random);
+    }
+
+    get labels() { return range(this.V).map(String); }
+    get last() { return this.V - 1; }
+    get limit() { return this.V; } // questions in a whole episode
+    get questions() { return this.shown + 1; }
+    get key() { return this.asked[this.shown]; }
+    get pairs() { return this.asked.slice(0, this.shown).map((key) => [key, this.map[key]]); }
+    get again() { return this.wasShown(this.key); }
+    get canNext() { return this.shown < this.last; }
+    get canBack() { return this.shown > 0; }
+
+    wasShown(key) { return this.asked.slice(0, this.shown).includes(key); }
+    next() { if (this.canNext) this.shown += 1; }
+    back() { if (this.canBack) this.shown -= 1; }
+
+    // Ask another key now; with distinct keys it changes places with the one planned.
+    ask(key) {
+      if (!this.comesBack) {
+        if (this.wasShown(key)) return;
+        this.asked[this.asked.indexOf(key)] = this.key;
+      }
+      this.asked[this.shown] = key;
+    }
+
+    // Whether a value can follow the key asked now.
+    possible(value) { return this.exactAt(this.shown)[value] > 0; }
+
+    // Let this value follow: it changes places with the value that nature had meant.
+    answer(value) {
+      if (!this.canNext || !this.possible(value)) return;
+      const other = this.map.indexOf(value);
+      [this.map[this.key], this.map[other]] = [value, this.map[this.key]];
+      this.next();
+    }
+
+    // Exact distribution of the value at question i.
+    exactAt(i) {
+      const keys = this.asked.slice(0, i);
+      return [...bwOracles.bijection(this.V, keys, keys.map((key) => this.map[key]), this.asked[i],
+        { replacement: this.comesBack })];
+    }
+
+    exact() { return range(this.questions).map((i) => this.exactAt(i)); }
+
+    // What the network reads: key, value, ..., key. Values come after the V keys.
+    get inputs() { return [...this.pairs.flatMap(([key, value]) => [key, this.V + value]), this.key]; }
+
+    // A name for each input: short on a button, long for the ear.
+    get tokens() {
+      return [...this.pairs.flatMap(([key, value], i) => [
+        { short: `k${key}`, long: `key ${key} of pair ${i + 1}`, kind: "key" },
+        { short: `v${value}`, long: `value ${value} of pair ${i + 1}`, kind: "value" },
+      ]), { short: `k${this.key}`, long: `key ${this.key}, asked now`, kind: "key" }];
+    }
+
+    get title() { return `Which value follows key ${this.key}?`; }
+    get place() { return `Key ${this.key}, after ${count(this.shown, "pair")}`; }
+    get xTitle() { return "pairs shown before the question"; }
+    get outcome() { return "value"; }
+
+    copy() {
+      return Object.assign(Object.create(Bijection.prototype), this, { map: [...this.map], asked: [...this.asked] });
+    }
+  }
+
+  // ---- hidden chain --------------------------------------------------------------------------
+
+  const STATES = 3, SYMBOLS = 20, LEAST = 5; // LEAST: cents, the smallest probability in training
+  const START = range(STATES).map(() => 1 / STATES);
+
+  // A distribution in whole cents, none below LEAST, drawn evenly and put on that grid.
+  function drawRow(random) {
+    const cuts = [0, ...[random(), random()].sort((a, b) => a - b), 1];
+    const room = 100 - STATES * LEAST;
+    const first = Math.round((cuts[1] - cuts[0]) * room), second = Math.round((cuts[2] - cuts[1]) * room);
+    const cents = [first, Math.min(second, room - first)].map((c) => c + LEAST);
+    return [...cents, 100 - cents[0] - cents[1]];
+  }
+
+  // Move the border after entry `at` of a row so that it stands at `place` cents; others stay.
+  function moveBorder(row, at, place) {
+    const left = row.slice(0, at).reduce((a, b) => a + b, 0), both = row[at] + row[at + 1];
+    const first = clamp(Math.round(place) - left, LEAST, both - LEAST);
+    const moved = [...row];
+    [moved[at], moved[at + 1]] = [first, both - first];
+    return moved;
+  }
+
+  // A hidden chain: `transition` and `emission` in whole cents, the symbols seen so far, and numbers
+  // that say which symbol comes next when the reader does not choose it.
+  class Chain {
+    constructor(seed) {
+      const random = generator(seed);
+      Object.assign(this, { kind: "hmm", seed, transition: range(STATES).map(() => drawRow(random)) });
+      this.emission = range(STATES).map(() => drawRow(random));
+      this.chance = range(SYMBOLS).map(() => random());
+      this.symbols = [];
+      this.next();
+    }
+
+    get labels() { return range(STATES).map(String); }
+    get limit() { return SYMBOLS; }
+    get shown() { return this.symbols.length; }
+    get questions() { return this.shown; }
+    get canNext() { return this.shown < SYMBOLS; }
+    get canBack() { return this.shown > 1; }
+    get T() { return this.transition.map((row) => row.map((cent) => cent / 100)); }
+    get E() { return this.emission.map((row) => row.map((cent) => cent / 100)); }
+
+    exact() { return bwOracles.hmmFilter(this.T, this.E, START, this.symbols).map((row) => [...row]); }
+
+    // How probable each symbol is to come next, given those seen.
+    get coming() {
+      const beliefs = this.shown ? this.exact() : [], now = beliefs[this.shown - 1];
+      const moved = now ? range(STATES).map((j) => now.reduce((sum, p, i) => sum + p * this.T[i][j], 0)) : START;
+      return range(STATES).map((o) => moved.reduce((sum, p, s) => sum + p * this.E[s][o], 0));
+    }
+
+    // One more symbol: the one given, or one drawn with the chances that `coming` says.
+    next(symbol = this.drawn) { if (this.canNext) this.symbols.push(symbol); }
+    back() { if (this.canBack) this.symbols.pop(); }
+
+    get drawn() {
+      const [first, second] = this.coming, place = this.chance[this.shown];
+      return (place >= first) + (place >= first + second);
+    }
+
+    // Begin again with this chain, at a symbol of the reader's.
+    restart(symbol) { this.symbols = [symbol]; }
+
+    move(which, row, at, place) { this[which][row] = moveBorder(this[which][row], at, place); }
+
+    get inputs() { return bwOracles.hmmInputs(this.T, this.E, this.symbols); }
+
+    get tokens() {
+      const header = (letter, words) => range(STATES).map((s) =>
+        ({ short: `${letter}${s}`, long: `${words} of state ${s}`, kind: "header" }));
+      return [...header("T", "row of T"), ...header("E", "row of E"), ...this.symbols.map((symbol, i) =>
+        ({ short: `o${symbol}`, long: `symbol ${symbol}, step ${i + 1}${i === this.shown - 1 ? ", the last one" : ""}`, kind: "symbol" }))];
+    }
+
+    get title() { return "Which state is the chain in now?"; }
+    get place() { return `After ${count(this.shown, "symbol")}, the last one ${this.symbols[this.shown - 1]}`; }
+    get xTitle() { return "symbols seen"; }
+    get outcome() { return "state"; }
+
+    copy() {
+      return Object.assign(Object.create(Chain.prototype), this, {
+        symbols: [...this.symbols], chance: [...this.chance],
+        transition: this.transition.map((row) => [...row]), emission: this.emission.map((row) => [...row]),
+      });
+    }
+  }
+
+  window.bwTasks = { FILES, STATES, SYMBOLS, LEAST, Bijection, Chain, count, measures, moveBorder, range };
+})();

@@ -1,0 +1,167 @@
+// The guided tour: some steps, each sets the figure to a state, says what is to be seen there, and
+// puts a ring around it. Every number in its words is read from the figure.
+(function () {
+  "use strict";
+
+  const { button, element } = bwExplorer;
+  const { count, measures, range } = bwTasks;
+  const { bits, fine, number } = bwViews;
+  const SEED = 0; // the tour's episode, that of the poster
+
+  const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+
+  // Divergence at the question at hand, without one head.
+  function without(host, name) {
+    const now = host.play.questions - 1, ran = host.network.run(host.play.inputs, { off: new Set([name]) });
+    return measures(host.seen.exact[now], ran.probabilities[now]).divergence;
+  }
+
+  // The head without which the answer at hand is worst.
+  function mostNeeded(host) {
+    const { n_layers: L, n_heads: H } = host.network.config;
+    const names = range(L).flatMap((l) => range(H).map((h) => `${l}.${h}`));
+    const costs = names.map((name) => without(host, name));
+    return names[costs.indexOf(Math.max(...costs))];
+  }
+
+  // The bijection of the tour with some pairs shown, every head on, the trained network.
+  async function bijection(host, shown) {
+    host.closePanels();
+    if (host.kind !== "bijection" || host.size !== "main") await host.choose("bijection", "main");
+    host.off.clear();
+    host.plays.bijection.comesBack = false;
+    host.fresh(SEED, shown);
+  }
+
+  // The row of a network in the table that compares.
+  const rowOf = (host, name) => host.root.querySelector(`[data-network="${name}"] [data-value=kl]`)?.textContent;
+
+  // part: what the ring is around; set: brings the figure there; later: what has to be fetched first,
+  // after which the words are said again; say: what is to be seen.
+  const STEPS = [
+    {
+      title: "Nothing is known", part: "answer", set: (host) => bijection(host, 0),
+      say: ({ play, now }) => `A hidden one-to-one map sends ${play.V} keys to ${play.V} values. No pair is shown, so every value is equally ` +
+        `probable: ${bits(now.exact)}. Dashed: the exact answer. Blue: a trained transformer, which runs in this page. It says ${bits(now.network)}.`,
+    },
+    {
+      title: "A pair rules a value out", part: "answer", set: (host) => bijection(host, 1),
+      say: ({ play, now, seen }) => `Key ${play.pairs[0][0]} has value ${play.pairs[0][1]}. No other key can have it: its bar is gone from the exact ` +
+        `answer, and the network gives it ${number(seen.answers[1][play.pairs[0][1]], 4)}. Entropy falls to ${bits(now.exact)}; the network says ${bits(now.network)}.`,
+    },
+    {
+      title: "The staircase", part: "curve", set: (host) => bijection(host, 7),
+      say: ({ play, now }) => `After ${play.shown} pairs ${play.V - play.shown} values are left. The dashed stairs are the exact entropy; ` +
+        `the dots are the network's. Here: ${bits(now.exact)} and ${bits(now.network)}.`,
+    },
+    {
+      title: "Measured in bits", part: "answer", set: (host) => bijection(host, 7),
+      say: ({ now }) => "Equal entropies do not make equal beliefs. KL divergence says how many bits the network's answer costs beyond the truth: " +
+        `${bits(now.divergence)}. Total variation is the share of probability in the wrong place: ${fine(now.variation)}.`,
+    },
+    {
+      title: "Where it looks", part: "look",
+      async set(host) {
+        await bijection(host, 5);
+        host.chooseHead(...bwPlayground.headOnShown(host.seen.patterns, host.play.tokens));
+        host.showTogether(true);
+      },
+      say(host) {
+        const row = host.lookFrom(host.from), { tokens, key, shown } = host.play;
+        const seen = tokens.filter((token, t) => token.kind === "value" && row[t] > 0.5).length;
+        return "To rule values out, it has to see them. Below each token stands the largest share of a look that any head gives it, from key " +
+          `${key}: of the ${shown} values shown, ${seen} get more than half the look of some head. The heads share the work; in another episode they ` +
+          "share it otherwise. Choose one head to see its part.";
+      },
+    },
+    {
+      title: "Switch a head off", part: "look",
+      async set(host) {
+        await bijection(host, 7);
+        const name = mostNeeded(host);
+        host.off.add(name);
+        host.chooseHead(...name.split(".").map(Number));
+        host.update();
+      },
+      say: (host) => `Of all heads, this answer needs ${[...host.off][0]} most. With it off, KL rises from ` +
+        `${bits(measures(host.seen.exact[host.play.shown], host.seen.whole[host.play.shown]).divergence)} to ${bits(host.now.divergence)}: look at the bars. ` +
+        "\u201cAll on\u201d mends it.",
+    },
+    {
+      title: "Not every network can", part: "compare",
+      set: (host) => bijection(host, 7),
+      later: (host) => host.compare.arrive(),
+      say: (host) => "The same episode, other networks. One that sees a single token cannot know what was shown. " + (rowOf(host, "LSTM")
+        ? `Its KL is ${rowOf(host, "MLP that sees one token")} bits; the LSTM's ${rowOf(host, "LSTM")}; the transformer's ${number(host.now.divergence)}.`
+        : "They are on their way."),
+    },
+    {
+      title: "How it was learned", part: "training",
+      set: (host) => bijection(host, 7),
+      async later(host) {
+        await host.training.arrive();
+        host.moment(Math.floor(host.run.steps.length / 3));
+      },
+      say: (host) => (host.run ? `The same network after ${count(host.run.steps[host.momentNow], "update")}: KL ${bits(host.now.divergence)}. Move the slider: ` +
+        "the bars, the stairs and the looks all follow." : "The network was kept at many moments of its training; they are on their way."),
+    },
+    {
+      title: "A belief that moves", part: "episode",
+      async set(host) {
+        host.closePanels();
+        await host.choose("hmm", "main");
+        host.fresh(SEED, 6);
+      },
+      say: ({ play, now }) => `Another task: a hidden chain emits symbols, and the network says which state it is in. After ${play.shown} symbols its belief is ` +
+        `${bits(now.divergence)} from the exact filter. Drag a border in T or E, and both answers move. Now it is yours: break it.`,
+    },
+  ];
+
+  // The tour of one playground: a button that opens it, and its card.
+  function tour(host) {
+    let at = -1;
+    const title = element("div", { class: "bw-tour-title" }), words = element("p", {}), counted = element("span", { class: "bw-tour-count" });
+    const next = button("Next", "tour-next", () => (at === STEPS.length - 1 ? end() : go(at + 1)));
+    const back = button("Back", "tour-back", () => go(at - 1));
+    const stop = button("End the tour", "tour-end", end);
+    const opener = button("Guided tour", "tour", () => go(0));
+    const field = element("div", { class: "bw-tour", role: "region", "aria-label": "Guided tour", hidden: true },
+      element("div", { "aria-live": "polite" }, title, words),
+      element("div", { class: "bw-buttons" }, next, back, stop, counted));
+
+    const light = (name) => host.root.querySelectorAll(".bw-part").forEach((one) => one.classList.toggle("bw-lit", one.dataset.part === name));
+
+    async function go(to) {
+      const first = at < 0, step = STEPS[to];
+      at = to;
+      field.hidden = false;
+      opener.setAttribute("aria-expanded", "true");
+      await step.set(host);
+      if (at !== to) return; // the reader went on meanwhile
+      title.textContent = step.title;
+      words.textContent = step.say(host);
+      step.later?.(host).then(() => { if (at === to) words.textContent = step.say(host); });
+      counted.textContent = `${to + 1} of ${STEPS.length}`;
+      back.disabled = to === 0;
+      next.textContent = to === STEPS.length - 1 ? "Finish" : "Next";
+      light(step.part);
+      if (first || document.activeElement === document.body) next.focus({ preventScroll: true });
+      host.root.querySelector(`[data-part=${step.part}]`).scrollIntoView({ block: "nearest", behavior: calm() ? "auto" : "smooth" });
+      Object.assign(host.root.dataset, { tour: to });
+    }
+
+    function end() {
+      at = -1;
+      light("");
+      field.hidden = true;
+      opener.setAttribute("aria-expanded", "false");
+      delete host.root.dataset.tour;
+      opener.focus();
+    }
+
+    host.root.addEventListener("keydown", (event) => { if (event.key === "Escape" && at >= 0) end(); });
+    return { field, opener, go, end, steps: STEPS };
+  }
+
+  window.bwTour = { tour, STEPS };
+})();

@@ -1,0 +1,342 @@
+// What the playground draws: bars of an answer beside the truth, curves over steps, measures in bits,
+// and where heads look: thumbnails, the row of one token, the whole matrix. The exact answer is
+// dashed and dark, the network's is a colour. Each function makes a view {field, draw}.
+(function () {
+  "use strict";
+
+  const { axes, element, text, trace } = bwExplorer;
+  const { range } = bwTasks;
+
+  const number = (p, digits = 3) => (Number.isFinite(p) ? p.toFixed(digits) : "infinite");
+  // A number of bits, or a probability, with more digits where it is small.
+  const fine = (h) => (h < 5e-7 ? "0" : number(h, h < 1e-3 ? 6 : h < 1e-2 ? 4 : 3));
+  const bits = (h) => `${fine(h)} bits`;
+
+  // ---- drawings that know their width ------------------------------------------------------------
+
+  // A step draws several pictures; asking each box for its width would lay the page out as often. So
+  // an observer tells the width, and has a drawing made again when it changes.
+  const observer = new ResizeObserver((entries) => entries.forEach(({ target, contentRect }) => {
+    const width = Math.floor(contentRect.width), before = target.knownWidth;
+    target.knownWidth = width;
+    if (width > 0 && width !== before) target.redraw();
+  }));
+
+  // A view that paints into a box: paint(box, what) is called with what `draw` was given.
+  function chart(paint) {
+    const box = element("div", { class: "bw-chart" });
+    let last = null;
+    box.redraw = () => { if (last) paint(box, last); };
+    observer.observe(box);
+    return { field: box, draw: (what) => { last = what; paint(box, what); } };
+  }
+
+  // As bwExplorer.frame, without asking the page for the width.
+  function frame(box, height, label, left = 46) {
+    const width = Math.max(box.knownWidth ?? box.clientWidth, 100);
+    const svg = element("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label });
+    box.replaceChildren(svg);
+    return { svg, width, left, right: width - 12, top: 28, bottom: height - 40 };
+  }
+
+  // ---- parts of the page ---------------------------------------------------------------------
+
+  // A part of the figure with a name of its own.
+  function part(id, name, title, ...children) {
+    const head = element("div", { class: "bw-part-title", id: `${id}-${name}-title` }, title);
+    return element("section", { class: "bw-part", "data-part": name, "aria-labelledby": head.id }, head, ...children);
+  }
+
+  // One stop of the tab key for a group of buttons; arrows, Home and End move inside.
+  function roving(group, find = () => [...group.querySelectorAll("button")]) {
+    const set = (now) => find().forEach((node) => { node.tabIndex = node === now ? 0 : -1; });
+    group.addEventListener("focusin", (event) => { if (find().includes(event.target)) set(event.target); });
+    group.addEventListener("keydown", (event) => {
+      const nodes = find(), at = nodes.indexOf(document.activeElement);
+      const to = { ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: nodes.length - 1 }[event.key];
+      if (at < 0 || to === undefined) return;
+      event.preventDefault();
+      nodes[Math.min(Math.max(to, 0), nodes.length - 1)].focus();
+    });
+    return set;
+  }
+
+  // ---- the answer ----------------------------------------------------------------------------
+
+  const SCALES = [0.25, 0.5, 1];
+
+  // Bars of one answer or two over the outcomes, the exact one dashed. rows: [{p, kind, name}].
+  // choose(y), if given, is called with the outcome that was clicked.
+  function bars(height = 230, margin = 46) {
+    let kept = {};
+
+    function paint(box, { truth, rows, labels, title, below, choose }) {
+      const most = Math.max(...truth, ...rows.flatMap((row) => [...row.p]));
+      const top = SCALES.find((scale) => most <= scale * 0.98) || 1;
+      const signature = [labels.join(), rows.map((row) => row.kind).join(), top, box.knownWidth, title, below].join("|");
+      if (kept.signature !== signature) kept = { signature, ...build(box, top, rows, labels, title, below) };
+      const { f, toY, rects, dashes, areas } = kept;
+      const place = (rect, p) => {
+        rect.style.y = `${toY(p)}px`;
+        rect.style.height = `${Math.max(f.bottom - toY(p), 0)}px`;
+        rect.style.visibility = p > 0 ? "visible" : "hidden";
+      };
+      rows.forEach((row, r) => rects[r].forEach((rect, y) => place(rect, row.p[y])));
+      dashes.forEach((rect, y) => place(rect, truth[y]));
+      areas.forEach((area, y) => {
+        area.classList.toggle("bw-open", Boolean(choose) && truth[y] > 0);
+        area.onclick = choose ? () => choose(y) : null;
+      });
+      f.svg.setAttribute("aria-label", tell(truth, rows, labels, title));
+    }
+
+    function build(box, top, rows, labels, title, below) {
+      const f = frame(box, height, title, margin), step = (f.right - f.left) / labels.length;
+      const toY = (p) => f.bottom - (p / top) * (f.bottom - f.top), wide = Math.min(step * 0.76, 64);
+      axes(f, [0, top / 2, top], toY, title, below, (p) => String(p));
+      const skip = Math.ceil(Math.max(...labels.map((word) => word.length)) * 8 / step);
+      const left = (y) => f.left + (y + 0.5) * step - wide / 2;
+      const rect = (kind, x, width) => element("rect", { x, width, class: kind });
+      labels.forEach((word, y) => {
+        if (y % skip === 0) f.svg.append(text(f.left + (y + 0.5) * step, f.bottom + 17, word));
+      });
+      const rects = rows.map((row, r) => labels.map((_, y) =>
+        rect(`bw-bar ${row.kind}`, left(y) + (r * wide) / rows.length, wide / rows.length)));
+      const dashes = labels.map((_, y) => rect("bw-bar bw-exact", left(y), wide));
+      const areas = labels.map((_, y) => element("rect", {
+        x: f.left + y * step, width: step, y: f.top, height: f.bottom - f.top, class: "bw-area",
+      }));
+      f.svg.append(...rects.flat(), ...dashes, ...areas);
+      return { f, toY, rects, dashes, areas };
+    }
+
+    function tell(truth, rows, labels, title) {
+      const told = labels.map((word, y) =>
+        `${word}: ${rows.map((row) => `${row.name} ${number(row.p[y])}`).join(", ")}, exact ${number(truth[y])}`);
+      return `${title} Probabilities: ${told.join("; ")}.`;
+    }
+
+    return chart(paint);
+  }
+
+  // Entropy of both, divergence and total variation, as terms and numbers.
+  function measureList() {
+    const cell = (name, words, kind = "") => {
+      const value = element("dd", { "data-measure": name });
+      return [element("div", { class: `bw-measure ${kind}` }, element("dt", {}, words), value), value];
+    };
+    const cells = {
+      exact: cell("exact", "entropy, exact", "bw-of-truth"), network: cell("network", "entropy, network", "bw-of-network"),
+      divergence: cell("divergence", "KL divergence"), variation: cell("variation", "total variation, 0 to 1"),
+    };
+    const field = element("dl", { class: "bw-measures" }, ...Object.values(cells).map(([box]) => box));
+    function draw(found) {
+      for (const [name, [, value]] of Object.entries(cells)) {
+        value.textContent = name === "variation" ? fine(found[name]) : bits(found[name]);
+      }
+    }
+    return { field, draw };
+  }
+
+  // ---- curves --------------------------------------------------------------------------------
+
+  // Steps for an axis from 0 to top: at most five.
+  function ticksTo(top) {
+    const power = 10 ** Math.floor(Math.log10(top / 2));
+    const step = [1, 2, 5, 10].map((n) => n * power).find((n) => top / n <= 4.5);
+    return range(Math.floor(top / step + 1e-9) + 1).map((i) => +(i * step).toPrecision(6));
+  }
+
+  const MARKS = { circle: "M-3.4 0a3.4 3.4 0 1 0 6.8 0a3.4 3.4 0 1 0 -6.8 0", square: "M-3 -3h6v6h-6z", up: "M0 -4l4 7h-8z", down: "M0 4l4 -7h-8z", cross: "M0 -4l4 4l-4 4l-4 -4z" };
+
+  // Numbers over steps. truth: a dashed staircase; ahead: how it will go on; lines: [{values, kind,
+  // mark, name}], a value a step; now: the step at hand; words(i): what stands below step i.
+  function curve(height = 230) {
+    function paint(box, { title, below, truth, ahead, lines, now, limit, top, words = String }) {
+      const f = frame(box, height, tell(title, truth, lines));
+      const toY = (h) => f.bottom - (Math.min(h, top) / top) * (f.bottom - f.top);
+      const edge = (i) => f.left + (i / limit) * (f.right - f.left), toX = (i) => edge(i + 0.5);
+      axes(f, ticksTo(top), toY, title, below);
+      const stride = Math.ceil(limit / Math.max(2, (f.right - f.left) / 34));
+      for (let i = 0; i < limit; i += stride) f.svg.append(text(toX(i), f.bottom + 17, words(i)));
+      const stair = (heights) => heights.map((h, i) => `${i ? "L" : "M"}${edge(i)} ${toY(h)}H${edge(i + 1)}`).join("");
+      if (now !== undefined && now >= 0) {
+        f.svg.append(element("rect", { x: edge(now), width: edge(1) - edge(0), y: f.top, height: f.bottom - f.top, class: "bw-here" }));
+      }
+      if (ahead) f.svg.append(element("path", { d: stair(ahead), class: "bw-ahead" }));
+      for (const line of lines) f.svg.append(...drawn(line, toX, toY, now));
+      if (truth) f.svg.append(element("path", { d: stair(truth), class: "bw-truth" }));
+    }
+
+    function drawn({ values, kind, mark = "circle" }, toX, toY, now) {
+      const points = values.map((h, i) => [toX(i), toY(h)]);
+      return [element("path", { d: trace(points), class: `bw-line ${kind}` }), ...points.map(([x, y], i) => element("path", {
+        d: MARKS[mark], transform: `translate(${x} ${y}) scale(${i === now ? 1.7 : 1})`, class: `bw-mark ${kind}`,
+      }))];
+    }
+
+    function tell(title, truth, lines) {
+      const row = (name, values) => `${name} ${[...values].map((h) => number(h, 3)).join(", ")}`;
+      return `${title}, step by step: ${[...(truth ? [row("exact", truth)] : []), ...lines.map((line) => row(line.name, line.values))].join("; ")}.`;
+    }
+
+    return chart(paint);
+  }
+
+  // What stands for what, in a drawing.
+  function legend(entries) {
+    return element("ul", { class: "bw-legend" }, ...entries.map(([kind, words]) => element("li", {},
+      element("span", { class: `bw-key ${kind}`, "aria-hidden": "true" }), words)));
+  }
+
+  // ---- where heads look ----------------------------------------------------------------------
+
+  // A colour like #0b5c8a as a canvas keeps it, without its opacity: blue, green, red.
+  const inkOf = (hex) => [5, 3, 1].reduce((sum, i) => sum * 256 + (parseInt(hex.trim().slice(i, i + 2), 16) || 0), 0);
+
+  // One head's attention as a small picture, a pixel a cell, the darker the larger.
+  function thumbnail(canvas, pattern, ink) {
+    const T = pattern.length, context = canvas.getContext("2d");
+    if (canvas.width !== T) canvas.width = canvas.height = T;
+    const image = context.createImageData(T, T), pixels = new Uint32Array(image.data.buffer);
+    for (let t = 0; t < T; t++) {
+      for (let s = 0; s <= t; s++) pixels[t * T + s] = ((Math.round(255 * pattern[t][s]) << 24) | ink) >>> 0;
+    }
+    context.putImageData(image, 0, 0);
+  }
+
+  // A picture a head, a row a layer: choose one to see where it looks, switch it or its layer off.
+  // actions: {choose(l, h), head(l, h), layer(l)}.
+  function headBoard(actions) {
+    const field = element("div", { class: "bw-board", role: "toolbar", "aria-label": "Heads by layer: choose one, or switch it off" });
+    const rove = roving(field);
+    let size = "", nodes = [], layers = [];
+
+    function build(L, H) {
+      size = `${L} ${H}`;
+      layers = range(L).map((l) => element("button", { type: "button", class: "bw-switch", "data-layer": l, onclick: () => actions.layer(l) }));
+      nodes = range(L).map((l) => range(H).map((h) => ({
+        canvas: element("canvas", { "aria-hidden": "true" }),
+        choose: element("button", { type: "button", class: "bw-thumb", "data-head": `${l}.${h}`, onclick: () => actions.choose(l, h) }),
+        flip: element("button", { type: "button", class: "bw-switch", "data-switch": `${l}.${h}`, onclick: () => actions.head(l, h) }),
+      })));
+      nodes.flat().forEach(({ canvas, choose }) => choose.append(canvas, element("span", {}, choose.dataset.head)));
+      field.replaceChildren(...nodes.map((row, l) => element("div", { class: "bw-heads-row" },
+        element("div", { class: "bw-layer-name" }, element("span", {}, `layer ${l}`), layers[l]),
+        ...row.map(({ choose, flip }) => element("div", { class: "bw-head-cell" }, choose, flip)))));
+      rove(nodes[0][0].choose);
+    }
+
+    function flipped(node, name, on) {
+      node.textContent = on ? "on" : "off";
+      node.setAttribute("aria-pressed", String(on));
+      node.setAttribute("aria-label", `${name}: ${on ? "on" : "off"}`);
+    }
+
+    function draw(patterns, off) {
+      const L = patterns.length, H = patterns[0].length;
+      if (size !== `${L} ${H}`) build(L, H);
+      const ink = inkOf(getComputedStyle(field).getPropertyValue("--bw-network"));
+      nodes.forEach((row, l) => {
+        flipped(layers[l], `layer ${l}`, !off.has(`${l}`));
+        row.forEach(({ canvas, choose, flip }, h) => {
+          const on = !off.has(`${l}.${h}`) && !off.has(`${l}`);
+          thumbnail(canvas, patterns[l][h], ink);
+          choose.classList.toggle("bw-silent", !on);
+          choose.setAttribute("aria-label", `head ${l}.${h}${on ? "" : ", switched off"}`);
+          flipped(flip, `head ${l}.${h}`, !off.has(`${l}.${h}`));
+        });
+      });
+    }
+
+    // Say which head is chosen.
+    function mark(layer, head) {
+      nodes.forEach((row, l) => row.forEach(({ choose }, h) => choose.setAttribute("aria-pressed", String(l === layer && h === head))));
+    }
+    return { field, draw, mark };
+  }
+
+  // The tokens as the network reads them, under each how much one of them looks at it.
+  // actions: {look(t or null) while pointed at, pin(t)}.
+  function tokenStrip(actions) {
+    const field = element("div", {
+      class: "bw-strip", role: "toolbar", "aria-label": "Tokens as the network reads them: choose one to see where the head looks from it",
+      onpointerleave: () => actions.look(null),
+      onfocusout: (event) => { if (!field.contains(event.relatedTarget)) actions.look(null); },
+    });
+    const rove = roving(field);
+    const nodes = [];
+
+    function grow(n) {
+      while (nodes.length < n) {
+        const t = nodes.length, name = element("span", {}), bar = element("i", {});
+        const node = element("button", {
+          type: "button", class: "bw-token", "data-token": t, onclick: () => actions.pin(t),
+          onpointerenter: (event) => { if (event.pointerType === "mouse") actions.look(t); }, onfocus: () => actions.look(t),
+        }, name, element("span", { class: "bw-gauge", "aria-hidden": "true" }, bar));
+        nodes.push({ node, name, bar });
+        field.append(node);
+      }
+      while (nodes.length > n) nodes.pop().node.remove();
+    }
+
+    // row: how much each token up to `from` is looked at.
+    function draw(tokens, row, from, to) {
+      grow(tokens.length);
+      nodes.forEach(({ node, name, bar }, t) => {
+        const p = t <= from ? row[t] : 0;
+        name.textContent = tokens[t].short;
+        bar.style.height = `${(100 * p).toFixed(1)}%`;
+        node.className = `bw-token bw-of-${tokens[t].kind}${t === from ? " bw-from" : ""}${t === to ? " bw-to" : ""}${t > from ? " bw-after" : ""}`;
+        node.setAttribute("aria-pressed", String(t === from));
+        const seen = t <= from ? `gets ${number(p)} of the look` : "comes later, cannot be seen";
+        node.setAttribute("aria-label", `${tokens[t].short}, ${tokens[t].long}: ${seen}`);
+      });
+      if (!nodes.some(({ node }) => node.tabIndex === 0)) rove(nodes[from].node);
+    }
+    return { field, draw };
+  }
+
+  // The whole matrix of one head: a row a token that looks, a column a token that is looked at.
+  // pin(from, to) is called with the cell that was clicked.
+  function matrix(pin) {
+    function paint(box, { tokens, pattern, from, to, title }) {
+      const T = tokens.length, width = Math.max(box.knownWidth ?? box.clientWidth, 200), left = 34, top = 24;
+      const size = Math.min((width - left - 2) / T, 24), every = Math.ceil(14 / size);
+      const f = frame(box, top + size * T + 4, tell(tokens, pattern, from, title));
+      const label = (t) => t === from || (t % every === 0 && (Math.abs(t - from) >= every));
+      const boxAt = (s, t, kind) => element("rect", { x: left + s * size, y: top + t * size, width: size - 0.6, height: size - 0.6, class: kind });
+      pattern.forEach((weights, t) => {
+        if (label(t)) f.svg.append(text(left - 5, top + (t + 0.5) * size + 4, tokens[t].short, "end", `bw-tick ${t === from ? "bw-row-now" : ""}`));
+        if (t % every === 0) f.svg.append(text(left + (t + 0.5) * size, top - 7, tokens[t].short, "middle", "bw-tick"));
+        for (let s = 0; s <= t; s++) {
+          if (weights[s] < 0.004) continue;
+          const cell = boxAt(s, t, "bw-share");
+          cell.setAttribute("fill-opacity", weights[s].toFixed(3));
+          f.svg.append(cell);
+        }
+      });
+      f.svg.append(element("path", { d: `M${left} ${top}${range(T).map((t) => `V${top + (t + 1) * size}H${left + (t + 1) * size}`).join("")}`, class: "bw-diagonal" }),
+        element("rect", { x: left - 1, y: top + from * size - 1, width: (from + 1) * size + 1.4, height: size + 1.4, class: "bw-frame" }));
+      if (to !== null && to <= from) f.svg.append(boxAt(to, from, "bw-frame bw-cell-now"));
+      f.svg.onclick = (event) => {
+        const room = f.svg.getBoundingClientRect(), scale = f.width / room.width;
+        const s = Math.floor(((event.clientX - room.left) * scale - left) / size), t = Math.floor(((event.clientY - room.top) * scale - top) / size);
+        if (t >= 0 && t < T && s >= 0 && s <= t) pin(t, s);
+      };
+    }
+
+    function tell(tokens, pattern, from, title) {
+      return `${title}: a row a token that looks, a column a token that is looked at. Most from ${tokens[from].short}: ${mostSeen(tokens, pattern[from], 3)}.`;
+    }
+    return chart(paint);
+  }
+
+  // The tokens that are looked at most, in words.
+  function mostSeen(tokens, row, n) {
+    return range(row.length).sort((a, b) => row[b] - row[a]).slice(0, n)
+      .map((t) => `${tokens[t].short} ${number(row[t], 2)}`).join(", ");
+  }
+
+  window.bwViews = { bars, bits, curve, fine, headBoard, legend, matrix, measureList, mostSeen, number, part, roving, tokenStrip };
+})();

@@ -1,0 +1,36 @@
+"""The matrix product of the network in the page: matmul.wat, compiled into matmul.js.
+
+`make kernel` writes the script again after a change. It is kept in the repository, so that a build
+needs no compiler; a test compares the two wherever wasmtime is installed.
+"""
+
+from __future__ import annotations
+
+import base64
+import textwrap
+from pathlib import Path
+
+WEB = Path(__file__).resolve().parents[1] / "bayeswind_lib" / "widgets" / "web"
+SOURCE, SCRIPT = WEB / "matmul.wat", WEB / "matmul.js"
+HEAD = """\
+// Made by book/kernel.py from matmul.wat: a WebAssembly program of {bytes} bytes, as base64.
+window.bwMatmul =
+"""
+
+
+def script() -> str:
+    """What matmul.js has to hold.
+
+    Raises:
+        ModuleNotFoundError: without wasmtime, which compiles the text.
+    """
+    from wasmtime import wat2wasm
+
+    program = bytes(wat2wasm(SOURCE.read_text("utf-8")))
+    lines = textwrap.wrap(base64.b64encode(program).decode(), 92)
+    return HEAD.format(bytes=len(program)) + " +\n".join(f'  "{line}"' for line in lines) + ";\n"
+
+
+if __name__ == "__main__":
+    SCRIPT.write_text(script(), "utf-8")
+    print(SCRIPT)
