@@ -214,8 +214,9 @@ def tidy_page(app, pagename, templatename, context, doctree):
         context["header_buttons"] = [b for b in buttons if b.get("label") != "launch-buttons"]
     for group in buttons:
         for button in group.get("buttons", []) if group.get("label") == "launch-buttons" else []:
-            # In a first build the notebook is not made yet, and the theme names its source.
-            button["url"] = button["url"].replace(f"{pagename}.md", f"{pagename}.ipynb")
+            # The theme would open the branch: text and library have to be of one version.
+            if "colab" in button.get("url", ""):
+                button["url"] = address.colab(f"{pagename}.ipynb")
     # docutils puts entries into a list without calling them its items: an error for screen readers.
     body = context.get("body", "")
     context["body"] = body.replace('role="doc-biblioentry"', 'role="listitem"')
@@ -305,9 +306,11 @@ def code_key(root: Path) -> str:
 
     Sphinx copies static files only together with a page, and does not watch an extension.
     """
-    folders = [root / "book/_static", root / WEB]
-    files = [p for folder in folders for p in sorted(folder.glob("*")) if p.is_file()]
-    code = b"".join(path.read_bytes() for path in [Path(__file__), *files])
+    folders = [root / "book/_static", root / WEB, root / "book/_ext", root / "book/_templates"]
+    files = [p for folder in folders for p in sorted(folder.rglob("*")) if p.suffix != ".pyc"]
+    # Buttons and links hold the version, which stands in the library's first file.
+    files += [Path(address.__file__), root / LIBRARY / "__init__.py"]
+    code = b"".join(path.read_bytes() for path in files if path.is_file())
     return hashlib.sha256(code).hexdigest()
 
 
@@ -358,5 +361,6 @@ def setup(app):
     app.add_role("colab", colab_role)
     app.add_role("minutes", minutes_role)
     app.add_css_file("book.css")
+    app.add_css_file("print.css", media="print", priority=900)  # after the theme's own
     app.add_js_file("book.js")
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
