@@ -12,7 +12,7 @@ CLOCK := start=$$(date +%s)
 TOOK = echo "$(1): $$(( $$(date +%s) - start )) s"
 
 .DEFAULT_GOAL := help
-.PHONY: help install book html notebooks browser test serve records picture kernel bench lint clean
+.PHONY: help install book html notebooks browser test serve records picture pdf kernel weights bench lint clean
 
 help:  ## list what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */  make \1\t/' | expand -t 20
@@ -54,6 +54,9 @@ picture: install  ## draw README's and the landing page's picture from the shipp
 
 kernel: install  ## compile the matrix product of the network in the page, after a change of matmul.wat
 	@$(RUN) book/kernel.py
+
+weights: html browser  ## weigh every page of the built book, and store the record behind the page
+	@$(RUN) book/weights.py
 
 bench: install browser  ## measure samplers, training steps and networks in the page here, and store the records behind the pages
 	@$(RUN) -m bayeswind_lib bench --store

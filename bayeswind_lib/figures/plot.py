@@ -16,7 +16,7 @@ from bayeswind_lib.figures.style import DPI, HEIGHT, PIXELS, STYLE, WIDTH, matpl
 
 WORDS, NUMBERS = "Description", "bwData"  # the texts that a picture carries
 COLOURS_KEPT = 256  # of a picture; more only where so few would be seen
-UNSEEN = 12  # the largest change of a colour, of 255, that nobody sees in a thin edge
+UNSEEN = 16  # the largest change of a colour, of 255, that nobody sees in a thin edge
 
 
 class Plot:

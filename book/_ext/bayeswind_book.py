@@ -306,10 +306,10 @@ def code_key(root: Path) -> str:
 
     Sphinx copies static files only together with a page, and does not watch an extension.
     """
-    folders = [root / "book/_static", root / WEB]
-    files = [p for folder in folders for p in sorted(folder.glob("*"))]
+    folders = [root / "book/_static", root / WEB, root / "book/_ext", root / "book/_templates"]
+    files = [p for folder in folders for p in sorted(folder.rglob("*")) if p.suffix != ".pyc"]
     # Buttons and links hold the version, which stands in the library's first file.
-    files += [Path(__file__), Path(address.__file__), root / LIBRARY / "__init__.py"]
+    files += [Path(address.__file__), root / LIBRARY / "__init__.py"]
     code = b"".join(path.read_bytes() for path in files if path.is_file())
     return hashlib.sha256(code).hexdigest()
 
