@@ -12,7 +12,7 @@ CLOCK := start=$$(date +%s)
 TOOK = echo "$(1): $$(( $$(date +%s) - start )) s"
 
 .DEFAULT_GOAL := help
-.PHONY: help install book html notebooks browser test serve records picture bench lint clean
+.PHONY: help install book html pdf notebooks browser test serve records picture bench lint clean
 
 help:  ## list what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */  make \1\t/' | expand -t 20
@@ -27,6 +27,9 @@ html: install
 book: html  ## build the book, make the notebooks, say where to open it
 	@$(RUN) book/build_notebooks.py
 	@echo "open _build/html/index.html in a browser, or run: make serve"
+
+pdf: html browser  ## print the whole book into one file, _build/bayesian-wind-tunnel.pdf (minutes)
+	@$(RUN) book/pdf.py
 
 notebooks: book  ## make chapters/*.ipynb from chapters/*.md, with the numbers of the build
 
