@@ -28,6 +28,9 @@ book: html  ## build the book, make the notebooks, say where to open it
 	@$(RUN) book/build_notebooks.py
 	@echo "open _build/html/index.html in a browser, or run: make serve"
 
+pdf: html browser  ## print the whole book into one file, _build/bayesian-wind-tunnel.pdf (minutes)
+	@$(RUN) book/pdf.py
+
 notebooks: book  ## make chapters/*.ipynb from chapters/*.md, with the numbers of the build
 
 browser: install
