@@ -473,7 +473,7 @@ def code_key(app) -> str:
 def setup(app):
     """Connect everything above."""
     app.add_config_value("bayeswind_terms_code", code_key(app), "env")
-    plain = {name: (nothing, nothing) for name in ("latex", "text", "man", "texinfo")}
+    plain = dict.fromkeys(("latex", "text", "man", "texinfo"), (nothing, nothing))
     app.add_node(term_mark, html=(visit_mark, depart_mark), **plain)
     app.add_node(code_name, html=(visit_code_name, nothing), **plain)
     app.add_node(first_use_node)
