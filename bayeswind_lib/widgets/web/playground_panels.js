@@ -134,7 +134,7 @@
   function opening(host, name, title, needs, shown, closed = () => {}) {
     const words = element("span", {}), size = element("span", { class: "bw-size" });
     const trouble = element("div", {}), body = element("div", { class: "bw-more-body" });
-    const details = element("details", { class: "bw-part bw-more", "data-part": name, ontoggle: () => (details.open ? draw() : closed()) },
+    const details = element("details", { class: "bw-part bw-more", "data-part": name, ontoggle: () => (details.open ? draw() : shut()) },
       element("summary", {}, words, size), trouble, body);
     words.textContent = title;
     const waiters = [];
@@ -147,6 +147,11 @@
       if (wanted !== key) return;
       loaded = found;
       draw();
+    }
+
+    function shut() {
+      body.replaceChildren(); // when it opens again, nothing old is to be seen first
+      closed();
     }
 
     // Open it; fulfilled when it shows what it loaded.
