@@ -12,7 +12,7 @@ CLOCK := start=$$(date +%s)
 TOOK = echo "$(1): $$(( $$(date +%s) - start )) s"
 
 .DEFAULT_GOAL := help
-.PHONY: help install book html notebooks browser test serve records picture bench lint clean
+.PHONY: help install book html notebooks browser test serve records picture weights bench lint clean
 
 help:  ## list what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */  make \1\t/' | expand -t 20
@@ -51,6 +51,9 @@ records: install  ## compute anew what the chapters quote but do not run (long)
 
 picture: install  ## draw README's and the landing page's picture from the shipped network
 	@$(RUN) book/picture.py
+
+weights: html browser  ## weigh every page of the built book, and store the record behind the page
+	@$(RUN) book/weights.py
 
 bench: install  ## measure samplers and training steps on this machine, and store the record behind the page
 	@$(RUN) -m bayeswind_lib bench --store

@@ -10,7 +10,9 @@ and are written by `book/build_notebooks.py` (`refresh` below).
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
+from urllib.parse import quote
 
 import yaml
 
@@ -27,13 +29,20 @@ BOOTSTRAP = """\
 import importlib.util
 
 if importlib.util.find_spec("bayeswind_lib") is None:
-    %pip install -q --no-deps "bayeswind-lib @ git+{repository}@v{version}"
+    %pip install -q --no-deps "bayeswind-lib @ git+{repository}@{tag}"
 import bayeswind_lib  # fail here, not three cells later: a failing %pip does not raise"""
+
+
+@cache
+def parsed(path: Path, changed: int) -> dict:
+    """A YAML file; read again when the time of its last change differs."""
+    return yaml.safe_load(path.read_text("utf-8"))
 
 
 def settings(root: Path = ROOT) -> dict:
     """The book's configuration file as a dictionary."""
-    return yaml.safe_load((root / "_config.yml").read_text("utf-8"))
+    path = root / "_config.yml"
+    return parsed(path, path.stat().st_mtime_ns)
 
 
 def repository(root: Path = ROOT) -> str:
@@ -64,21 +73,50 @@ def file(path: str, root: Path = ROOT) -> str:
     return f"{repository(root)}/blob/{settings(root)['repository']['branch']}/{path}"
 
 
-def colab(notebook: str, root: Path = ROOT) -> str:
-    """The address that opens a notebook on Colab."""
-    host = settings(root)["launch_buttons"]["colab_url"].rstrip("/")
-    return f"{host}/github/{file(notebook, root).split('/', 3)[3]}"
-
-
 def version(root: Path = ROOT) -> str:
     """The library's version, read from its source: importing it would import torch."""
     source = (root / "bayeswind_lib" / "__init__.py").read_text("utf-8")
     return re.search(r'^__version__ = "([^"]+)"', source, re.M)[1]
 
 
+def tag(root: Path = ROOT) -> str:
+    """The tag of this version: what notebooks install, and what Colab buttons open."""
+    return f"v{version(root)}"
+
+
+def colab_start(root: Path = ROOT) -> str:
+    """How every address begins that opens a notebook of the repository on Colab."""
+    host = settings(root)["launch_buttons"]["colab_url"].rstrip("/")
+    owner_and_name = repository(root).split("/", 3)[3]
+    return f"{host}/github/{owner_and_name}/blob/"
+
+
+def colab(notebook: str, root: Path = ROOT) -> str:
+    """The address that opens a notebook on Colab, at the tag of the library that it installs.
+
+    A branch would move on: a reader would get next month's text with last month's library.
+    """
+    return f"{colab_start(root)}{tag(root)}/{notebook}"
+
+
+def workflow(name: str, root: Path = ROOT) -> str:
+    """The address of a workflow's runs, by the name of its file."""
+    return f"{repository(root)}/actions/workflows/{name}"
+
+
+def badge(root: Path = ROOT) -> str:
+    """The address of the picture that says when all notebooks last ran in Colab's image.
+
+    shields.io draws it from a file that the workflow writes to the branch `badges`.
+    """
+    owner_and_name = repository(root).split("/", 3)[3]
+    data = f"https://raw.githubusercontent.com/{owner_and_name}/badges/colab.json"
+    return f"https://img.shields.io/endpoint?url={quote(data, safe='')}"
+
+
 def bootstrap_cell(root: Path = ROOT) -> str:
     """The first code cell of every notebook: adds exactly one package, at the book's version."""
-    return BOOTSTRAP.format(repository=repository(root), version=version(root))
+    return BOOTSTRAP.format(repository=repository(root), tag=tag(root))
 
 
 def documents(root: Path = ROOT) -> list[str]:
@@ -110,6 +148,8 @@ def made_parts(root: Path = ROOT) -> dict[str, dict[str, str]]:
         "README.md": {
             "chapters": chapter_table(root),
             "site": f"**[Read the book]({site(root)})**",
+            "badge": f"[![Notebooks in Colab's image: date of the last run in which all passed]"
+            f"({badge(root)})]({workflow('colab.yml', root)})",
         },
         "CITATION.cff": {
             "address": f'repository-code: "{repository(root)}"\nurl: "{site(root)}"\n'

@@ -14,8 +14,10 @@ WEIGHTS = Path(__file__).resolve().parents[1] / "bayeswind_lib" / "checkpoints" 
 
 
 def files_of(script: str) -> list[str]:
-    """The weights that an explorer's script asks for: its `const FILE = "..."`."""
-    return re.findall(r'const FILE = "([\w/-]+)"', script)
+    """The weights that a script asks for: its `const FILE`, or each "file" in its `const FILES`."""
+    several = re.search(r"const FILES = (\{.*?\n  \});", script, re.S)
+    listed = re.findall(r'"file": "([\w/-]+)"', several[1]) if several else []
+    return re.findall(r'const FILE = "([\w/-]+)"', script) + listed
 
 
 def write(static: Path, file: str) -> list[Path]:

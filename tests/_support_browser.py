@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
-import threading
+import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from _support import ROOT, in_ci
+
+sys.path.insert(0, str(ROOT / "book"))
+from serving import compressing, served, slow_line  # noqa: F401 - tests take them from here
 
 ARGUMENTS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
@@ -100,27 +101,6 @@ def chromium():
         browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS, headless=True)
         yield browser
         browser.close()
-
-
-class QuietHandler(SimpleHTTPRequestHandler):
-    """Serves files without a line on stderr for each."""
-
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *_):
-        pass
-
-
-@contextmanager
-def served(folder: Path):
-    """The address at which a folder is served on this machine, for as long as the block runs."""
-    handler = partial(QuietHandler, directory=str(folder))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
 
 
 @dataclass

@@ -103,9 +103,9 @@ def build_command() -> list[str]:
 def small_book(folder: Path, text: str) -> Finished:
     """Build a book of one page with this book's own settings, extensions and options."""
     shutil.copytree(ROOT / "book" / "_ext", folder / "book" / "_ext")
-    for name in ("book/_static", "bayeswind_lib/widgets/web"):
+    for name in ("book/_static", "book/_templates", "bayeswind_lib/widgets/web"):
         shutil.copytree(ROOT / name, folder / name)
-    for name in ("_config.yml", "requirements.txt", "book/address.py", "book/networks.py", "book/references.bib"):
+    for name in ("_config.yml", "requirements.txt", "book/address.py", "book/networks.py", "book/references.bib", "book/glossary.toml"):
         shutil.copy(ROOT / name, folder / name)
     (folder / "_toc.yml").write_text("format: jb-book\nroot: page\n")
     (folder / "page.md").write_text(HEADER + text)

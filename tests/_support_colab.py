@@ -2,14 +2,14 @@
 
 The clean environment is built once for each list of versions (`_build/.colab/`) and
 never written to again: each rehearsal gets a thin layer above it, into which the notebook's own
-install line puts what it puts.
+install line puts what it puts. That line clones and builds the library once; the wheel that pip made
+then lies in pip's own cache, where every further notebook's line finds it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import importlib.metadata
-import json
 import os
 import re
 import shutil
@@ -85,16 +85,6 @@ def link_package(package: importlib.metadata.Distribution, target: Path) -> None
             shutil.copy(source, place)
 
 
-def _pip(folder: Path, *words: str) -> str:
-    """pip in an environment; its output. Raises if pip fails."""
-    quiet = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    command = [python_of(folder), "-m", "pip", *words]
-    done = subprocess.run(command, env=quiet, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(map(str, command))}: {done.stdout}{done.stderr}")
-    return done.stdout
-
-
 def python_of(folder: Path) -> Path:
     """The interpreter of an environment."""
     return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
@@ -113,9 +103,11 @@ def layer(folder: Path) -> Path:
     return folder
 
 
-def frozen(folder: Path) -> list[str]:
-    """What `pip freeze` says in an environment, pip and its kin included."""
-    return _pip(folder, "freeze", "--all").splitlines()
+def frozen(folder: Path) -> dict[str, str]:
+    """The packages that an environment sees, and their versions: its own win over those below."""
+    places = (packages_of(clean_environment()), packages_of(folder))
+    found = [d for place in places for d in importlib.metadata.distributions(path=[str(place)])]
+    return {canonicalize_name(package.metadata["Name"]): package.version for package in found}
 
 
 @dataclass(frozen=True)
@@ -157,6 +149,9 @@ def tagged_repository(folder: Path, tag: str) -> Path:
     tree = _git("write-tree", **here)
     commit = _git("commit-tree", tree, "-p", "HEAD", "-m", "as it lies here", **here, **who)
     _git("tag", "--force", tag, commit, **here)
+    # As on GitHub: pip asks for the files of one commit, without those of the whole history.
+    _git("config", "uploadpack.allowFilter", "true", **here)
+    _git("config", "uploadpack.allowAnySHA1InWant", "true", **here)
     return bare
 
 
@@ -180,14 +175,28 @@ def instead_of(url: str, bare: Path) -> dict[str, str]:
     }
 
 
-def kernel(folder: Path, environment: Path) -> Path:
-    """A folder for JUPYTER_PATH with a kernel `colab` that runs in the environment."""
-    start = [str(python_of(environment)), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-    spec = {"argv": start, "display_name": "Colab", "language": "python"}
-    place = folder / "kernels" / "colab"
-    place.mkdir(parents=True)
-    (place / "kernel.json").write_text(json.dumps(spec))
-    return folder
+def pip_keeps(folder: Path) -> dict[str, str]:
+    """Environment variables with which pip leaves the wheel that it builds under `folder`.
+
+    pip never reuses a wheel that it built from a tag, because a tag may move. The one it has just
+    built it keeps in a folder laid out like its cache, here on request.
+    """
+    folder.mkdir()
+    return {"TMPDIR": str(folder), "PIP_NO_CLEAN": "1", "PIP_CACHE_DIR": str(folder / "cache")}
+
+
+def wheel_cache(folder: Path, cache: Path) -> Path:
+    """A cache for pip with the one wheel that was left under `folder`.
+
+    Raises:
+        ValueError: if there is not exactly one.
+    """
+    wheels = list(folder.glob("pip-ephem-wheel-cache-*/wheels"))
+    built = [path for place in wheels for path in place.rglob("*.whl")]
+    if len(built) != 1:
+        raise ValueError(f"{len(built)} wheels under {folder}, expected one: {built}")
+    shutil.copytree(wheels[0], cache / "wheels")
+    return cache
 
 
 def only(environment: Path, **more: str) -> dict[str, str]:

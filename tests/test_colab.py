@@ -1,32 +1,48 @@
-"""Colab, rehearsed: the notebook alone, Colab's packages, and the reader's own install line."""
+"""Colab, rehearsed: the buttons open the right notebook at the right tag, and it runs there alone.
+
+With Colab's packages only, and the reader's own install line, which gets the repository from a
+clone. The runner is the one that the weekly run in Colab's image uses (book/colab_check.py).
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import shutil
+import sys
 from pathlib import Path
 
 import bayeswind_lib
+import nbformat
 import pytest
 import yaml
 
-from _support import ROOT, run
+from _support import CHAPTERS, ROOT, run
 from _support_colab import (
+    _git,
     ask,
     clean_environment,
     frozen,
     install_line,
     instead_of,
-    kernel,
     layer,
     only,
     packages_of,
+    pip_keeps,
     preinstalled,
+    python_of,
     tagged_repository,
+    wheel_cache,
 )
-from _support_notebooks import code_cells, papermill, read, tagged
-from _support_site import page
+from _support_notebooks import code_cells, read, tagged
+from _support_site import Page
 
-REHEARSAL_BUDGET = 45.0  # seconds a notebook, the installation included
+sys.path.insert(0, str(ROOT / "book"))
+import address
+import colab_check
+import colab_links
+
+REHEARSAL_BUDGET = 25.0  # seconds a notebook, the installation included
 PATIENCE = 3.0
 
 
@@ -75,27 +91,106 @@ def test_the_install_line_names_this_version(notebook, tag):
     assert "--no-deps" in line.options, "Colab's own numpy and torch have to stay"
 
 
-def test_the_colab_button_opens_the_notebook(site, notebook):
-    """The button of the built page names a file of the repository that is a notebook."""
-    repository = settings()["repository"]
-    address = repository["url"].removeprefix("https://github.com/")
-    start = f"https://colab.research.google.com/github/{address}/blob/{repository['branch']}/"
-    links = page(site / "chapters" / f"{notebook.stem}.html").links
-    buttons = {link for link in links if "colab.research.google.com" in link}
-    assert buttons, "the page has no Colab button"
-    assert all(button.startswith(start) for button in buttons), buttons
-    opened = {ROOT / button.removeprefix(start) for button in buttons}
-    assert opened == {notebook}
-    read(notebook)  # raises if it is no valid notebook
+# --- where the buttons lead --------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def links(site):
+    """The Colab links of the built book, by page."""
+    return colab_links.links(site)
+
+
+def test_the_colab_button_opens_the_notebook(links, notebook, tag, repository):
+    """What the page's button asks for is, at the tag that the notebook installs, this notebook."""
+    page = f"chapters/{notebook.stem}.html"
+    (button,) = links[page]
+    host = "https://colab.research.google.com/github"
+    owner_and_name = settings()["repository"]["url"].removeprefix("https://github.com/")
+    assert button == f"{host}/{owner_and_name}/blob/{tag}/chapters/{notebook.name}"
+    assert install_line(bootstrap(notebook)).tag == tag == colab_links.place(button)[0]
+    assert colab_links.content(button, repository) == notebook.read_bytes()
+    assert colab_links.notebook(button, repository) == read(notebook)
+
+
+def test_every_colab_link_of_the_book_resolves(site, links, repository):
+    assert colab_links.problems(site, repository) == []
+    chapters = {f"chapters/{path.stem}.html" for path in CHAPTERS.glob("[0-9][0-9]_*.md")}
+    assert chapters < set(links), "only chapters link to Colab: where is the landing page's list?"
+
+
+def test_readme_links_to_the_same_addresses(links):
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert all(f"]({link})" in text for those in links.values() for link in those)
+
+
+def test_every_link_of_a_page_is_seen(tmp_path):
+    """By a second reader of the page, which parses it."""
+    host = settings()["launch_buttons"]["colab_url"]
+    text = f"<a class='x' href='{host}/a?b=1&amp;c=2'>1</a>\n<a\nhref=\"{host}/b\">2</a><abbr href='{host}/c'>3</abbr>"
+    (tmp_path / "page.html").write_text(text)
+    parsed = Page(text).links
+    assert parsed == [f"{host}/a?b=1&c=2", f"{host}/b"] == colab_links.links(tmp_path)["page.html"]
+
+
+def small_site(folder: Path, link: str) -> Path:
+    """A site whose first chapter has one link to Colab."""
+    page = folder / f"{address.documents()[0]}.html"
+    page.parent.mkdir(parents=True)
+    page.write_text(f'<a href="{link}">Colab</a><a href="#x">other</a>')
+    return folder
+
+
+def spoilt(folder: Path, tag: str, name: str, text: str | None) -> Path:
+    """A repository whose tag holds one file, or none."""
+    bare = folder / "repository.git"
+    _git("init", "--quiet", "--bare", str(bare))
+    if text is not None:
+        (folder / "tree" / name).parent.mkdir(parents=True)
+        (folder / "tree" / name).write_text(text)
+        here = {"GIT_DIR": str(bare), "GIT_WORK_TREE": str(folder / "tree")}
+        who = {f"GIT_{role}_{what}": "tests@localhost" for role in ("AUTHOR", "COMMITTER")
+               for what in ("NAME", "EMAIL")}  # fmt: skip
+        _git("-C", str(folder / "tree"), "add", "--all", ".", **here)
+        commit = _git("commit-tree", _git("write-tree", **here), "-m", "one file", **here, **who)
+        _git("tag", tag, commit, **here)
+    return bare
+
+
+@pytest.mark.parametrize(
+    ("link", "text", "words"),
+    [
+        ("{start}main/{name}", "{{}}", "opens main, but the library is {tag}"),
+        ("{start}v9.9.9/{name}", "{{}}", "opens v9.9.9, but the library is {tag}"),
+        ("https://colab.research.google.com/github/else/where/blob/{tag}/{name}", "{{}}", "does not begin"),
+        ("{start}{tag}/chapters/99_none.ipynb", "{{}}", "no chapters/99_none.ipynb at the tag"),
+        ("{start}{tag}/{name}", None, "at the tag {tag}"),
+        ("{start}{tag}/{name}", "no notebook", "no valid notebook"),
+        ("{start}{tag}/{name}", '{{"cells": 1, "nbformat": 4, "nbformat_minor": 5, "metadata": {{}}}}', "no valid"),
+    ],
+)
+def test_a_link_that_leads_astray_is_named(tmp_path, tag, link, text, words):
+    name = f"{address.documents()[0]}.ipynb"
+    known = {"start": address.colab_start(), "tag": tag, "name": name}
+    site = small_site(tmp_path / "site", link.format(**known))
+    bare = spoilt(tmp_path, tag, name, None if text is None else text.format())
+    first = [p for p in colab_links.problems(site, bare) if "no link to its own" not in p]
+    assert len(first) == 1 and words.format(**known) in first[0], first
+
+
+def test_a_page_without_its_button_is_named(tmp_path, repository):
+    named = colab_links.problems(small_site(tmp_path, "https://example.org"), repository)
+    assert named == [f"{d}.html: no link to its own notebook" for d in address.documents()]
+
+
+# --- the rehearsal -----------------------------------------------------------------------------
 
 
 def test_the_clean_environment_has_only_colabs_packages():
     """It knows what Colab has, and neither the helper package nor the book's own tools."""
-    folder = clean_environment()
     names = [name.replace("scikit-learn", "sklearn") for name in preinstalled()]
-    assert ask(folder, "import " + ", ".join(names)).code == 0
-    for name in ("bayeswind_lib", "pytest", "papermill", "jupytext", "playwright", "typer", "yaml"):
-        assert "ModuleNotFoundError" in ask(folder, f"import {name}").output, name
+    others = ["bayeswind_lib", "pytest", "papermill", "jupytext", "playwright", "typer", "yaml"]
+    seen = f"import importlib.util as u; print([n for n in {names + others} if u.find_spec(n)])"
+    assert ask(clean_environment(), seen).output.strip() == str(names)
 
 
 def committed(repository: Path, tag: str) -> dict[str, str]:
@@ -112,32 +207,61 @@ def installed_files(folder: Path) -> dict[str, str]:
     return {n: hashlib.sha1(b"blob %d\0" % len(c) + c).hexdigest() for n, c in content.items()}
 
 
-def test_the_notebook_alone_runs_on_colab(notebook, tmp_path, tag, repository, report_seconds):
-    """Copied into an empty folder it runs top to bottom and adds one package, weights included."""
-    environment = layer(tmp_path / "colab")
-    before = frozen(environment)
-    variables = only(
-        environment,
-        JUPYTER_PATH=str(kernel(tmp_path / "jupyter", environment)),
-        **instead_of(settings()["repository"]["url"], repository),
-    )
-    alone = tmp_path / "copy" / notebook.name
-    alone.parent.mkdir()
-    alone.write_bytes(notebook.read_bytes())
-    done = papermill(alone, tmp_path / "run", options=["-k", "colab"], env=variables)
-    report_seconds(f"Colab rehearsal, {notebook.stem}", done.finished.seconds, REHEARSAL_BUDGET)
+def reader(folder: Path, repository: Path, **more: str) -> tuple[Path, dict[str, str]]:
+    """A fresh machine of Colab's, with the book's address leading to the clone."""
+    environment = layer(folder)
+    more |= instead_of(settings()["repository"]["url"], repository)
+    return environment, only(environment, PIP_DISABLE_PIP_VERSION_CHECK="1", **more)
 
-    assert done.finished.code == 0, done.finished.tail()
-    assert [c.source for c in done.cells] == [c.source for c in code_cells(read(notebook))]
-    after = frozen(environment)
-    assert set(before) <= set(after), "a package of Colab's was changed or removed"
-    (added,) = set(after) - set(before)
-    assert added.split(" ")[0] == "bayeswind-lib", added
 
+@pytest.fixture(scope="module")
+def first(tmp_path_factory, repository):
+    """The setup cell where nobody has installed the book yet: pip clones, builds and installs.
+
+    Returns:
+        the environment, what the cell printed, and a cache for pip that has the wheel it built.
+    """
+    folder = tmp_path_factory.mktemp("first")
+    environment, variables = reader(folder / "colab", repository, **pip_keeps(folder / "pip"))
+    cell = bootstrap(sorted(CHAPTERS.glob("*.ipynb"))[0])
+    show = "print(bayeswind_lib.__file__)"
+    cells = [nbformat.v4.new_code_cell(source) for source in (cell, show)]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    command = colab_check.kernel_command(python_of(environment))
+    outcome = colab_check.run(notebook, "setup", folder / "run", command, variables)
+    assert outcome.passed, outcome.error
+    printed = notebook.cells[-1].outputs[0].text.strip()
+    return environment, printed, wheel_cache(folder / "pip", folder / "cache")
+
+
+def test_the_setup_cell_installs_the_tag(first, repository, tag):
+    """From the clone, one package, all of its files, and the import finds it."""
+    environment, printed, _ = first
     installed = packages_of(environment) / "bayeswind_lib"
-    where = ask(environment, "import bayeswind_lib; print(bayeswind_lib.__file__)").output.strip()
-    assert Path(where) == installed / "__init__.py"
+    assert Path(printed) == installed / "__init__.py"
+    (note,) = packages_of(environment).glob("bayeswind_lib-*.dist-info/direct_url.json")
+    origin = json.loads(note.read_text())
+    assert origin["url"] == settings()["repository"]["url"]
+    assert origin["vcs_info"]["requested_revision"] == tag
+    assert origin["vcs_info"]["commit_id"] == _git("--git-dir", str(repository), "rev-parse", tag)
     assert installed_files(installed) == committed(repository, tag)
     assert list((installed / "checkpoints" / "weights").glob("*.safetensors"))
-    assert done.finished.seconds < PATIENCE * REHEARSAL_BUDGET
 
+
+def test_the_notebook_alone_runs_on_colab(notebook, tmp_path, tag, repository, first, report_seconds):
+    """In an empty folder it runs top to bottom and adds one package, weights included."""
+    cache = shutil.copytree(first[2], tmp_path / "cache")
+    environment, variables = reader(tmp_path / "colab", repository, PIP_CACHE_DIR=str(cache))
+    before, stored = frozen(environment), read(notebook)
+    assert bootstrap(notebook) == address.bootstrap_cell(), "not the cell whose wheel is here"
+    command = colab_check.kernel_command(python_of(environment))
+    outcome = colab_check.run(stored, notebook.stem, tmp_path / "run", command, variables)
+    report_seconds(f"Colab rehearsal, {notebook.stem}", outcome.seconds, REHEARSAL_BUDGET)
+
+    assert outcome.passed, outcome.error
+    assert [c.source for c in code_cells(stored)] == [c.source for c in code_cells(read(notebook))]
+    assert [c for c in code_cells(stored) if c.execution_count is None] == []
+    added = {name: v for name, v in frozen(environment).items() if before.get(name) != v}
+    assert added == {"bayeswind-lib": tag.removeprefix("v")}, "Colab's packages have to stay"
+    assert installed_files(packages_of(environment) / "bayeswind_lib") == committed(repository, tag)
+    assert outcome.seconds < PATIENCE * REHEARSAL_BUDGET

@@ -138,7 +138,11 @@ def test_the_picture_is_a_png_that_carries_its_words(kind):
         assert picture.format == "PNG"
         assert picture.info["Description"] == plot.alt == facts["image/png"]["alt"]
         assert picture.size == (2 * plot.size[0], 2 * plot.size[1])  # sharp on any screen
+        assert picture.info["bwData"] == plot.to_json()
+        seen = np.asarray(picture.convert("RGB")).astype(int)
         pixels = np.asarray(picture.convert("L"))
+    drawn = np.asarray(plot.figure.canvas.buffer_rgba())[..., :3].astype(int)
+    assert np.abs(seen - drawn).max() <= 16 and picture.mode == "P"  # a palette that nobody sees
     assert pixels[:3].min() > 240 and pixels[:, :3].min() > 240  # light ground, nothing cut off
     assert pixels[-3:].min() > 240 and pixels[:, -3:].min() > 240
     assert (pixels < 100).mean() > 0.003  # and something on it
@@ -151,9 +155,9 @@ def test_plotted_numbers_can_be_taken_along(kind):
     make, data, *_ = KINDS[kind]
     plot = make(data)
     header, *rows = csv.reader(io.StringIO(plot.to_csv()))
-    assert header == list(plot.data)
-    for name, column in zip(header, zip(*rows, strict=True), strict=True):
-        told = plot.data[name].tolist()
+    assert header == list(plot.heads.values()) and len(set(header)) == len(plot.data)
+    for told, column in zip(plot.data.values(), zip(*rows, strict=True), strict=True):
+        told = told.tolist()
         assert [type(v)(text) for v, text in zip(told, column, strict=True)] == pytest.approx(
             told, nan_ok=True
         )
@@ -436,3 +440,13 @@ def test_a_certain_belief_has_the_colour_of_its_corner():
 
     blue = mixed_colours(np.eye(3))[0]
     assert [f"{round(255 * c):02X}" for c in blue] == ["00", "72", "B2"] and figures.COLOURS[0] == "#0072B2"
+
+
+def test_numbers_beside_the_curves_are_kept_too():
+    """Dotted lines, observed points and frames are drawn, so they are among the numbers."""
+    told = figures.learning_curves({"net": record(0.25)}, levels={"uniform": 1.2}).data
+    assert (told["run"][-1], told["kl"][-1]) == ("uniform (dotted line)", 1.2)
+    told = figures.bands({"exact posterior": gaussian()}, points=([1.0, 2.5], [3.0, 4.0])).data
+    assert told["what happened"][-2:].tolist() == [3.0, 4.0] and told["x"][-2:].tolist() == [1.0, 2.5]
+    told = figures.ellipses({"prior": ((0, 0), np.eye(2))}, point=(2.0, 3.0)).data
+    assert told["belief"].tolist() == ["prior", "the truth"] and told["first weight"].tolist() == [0.0, 2.0]

@@ -28,7 +28,7 @@ LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 STRANGERS = [("tunnels", "models"), ("models", "tunnels")]
 
 # What Colab has (design, Decided 5), and what a room may add to numpy and torch.
-COLAB = {"torch", "numpy", "matplotlib", "ipykernel", "ipywidgets", "safetensors", "sklearn", "tqdm", "IPython"}
+COLAB = {"torch", "numpy", "matplotlib", "ipykernel", "ipywidgets", "anywidget", "traitlets", "safetensors", "sklearn", "tqdm", "IPython"}
 LIGHT = {"torch", "numpy", "safetensors", "tqdm"}
 
 

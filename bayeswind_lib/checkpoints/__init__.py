@@ -142,6 +142,23 @@ def variant_of(record: dict) -> str | None:
     return rest.removeprefix("-") or None
 
 
+def content(file: str) -> bytes:
+    """A shipped file of weights as it lies on disk, for what runs a network outside Python.
+
+    Args:
+        file: its path below the folder of weights, without suffix, seed and all: a network
+            ("bijection-transformer-seed0") or a run's snapshots ("snapshots/...-seed0").
+    Raises:
+        CheckpointError: if there is none of that name; the message lists what there is.
+    """
+    folder = weights_folder()
+    files = {path.relative_to(folder).with_suffix("").as_posix(): path for path in folder.rglob("*.safetensors")}
+    if file not in files:
+        known = ", ".join(sorted(files)) or "none"
+        raise CheckpointError(f"{folder}: no file of weights {file!r} is shipped; there are: {known}")
+    return files[file].read_bytes()
+
+
 def shipped() -> list[dict]:
     """The records of all shipped networks, sorted by name and seed."""
     records = [read_record(path) for path in weights_folder().glob("*.safetensors")]
@@ -151,6 +168,7 @@ def shipped() -> list[dict]:
 __all__ = [
     "CheckpointError",
     "Snapshots",
+    "content",
     "load",
     "load_file",
     "load_snapshots",

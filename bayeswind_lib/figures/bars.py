@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from bayeswind_lib.figures.plot import Plot, draw
+from bayeswind_lib.figures.plot import Plot, draw, of_each
 from bayeswind_lib.figures.style import ORACLE, line_style
 from bayeswind_lib.figures.words import array, largest_gap, number, quantity, sentence
 
@@ -85,6 +85,7 @@ def distributions(
         paint,
         " ".join([sentence(title), *parts] if title else parts),
         {axis: np.array(names)} | rows,
+        heads=of_each(rows, "probability"),
     )
 
 

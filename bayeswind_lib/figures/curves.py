@@ -17,7 +17,7 @@ from bayeswind_lib.figures.frame import (
     set_range,
     value_range,
 )
-from bayeswind_lib.figures.plot import Plot, draw
+from bayeswind_lib.figures.plot import Plot, draw, of_each
 from bayeswind_lib.figures.style import NULL, ORACLE, line_style
 from bayeswind_lib.figures.words import (
     array,
@@ -88,7 +88,8 @@ def lines(
         alt += " " + sentence(
             largest_gap(np.diff(curve_of(heights)), x[1:].tolist(), unit, "between neighbours, at")
         )
-    return draw(paint, sentence(title) + " " + alt if title else alt, {"x": x} | heights)
+    heads = {"x": x_label} | of_each(heights, y_label)
+    return draw(paint, sentence(title) + " " + alt if title else alt, {"x": x} | heights, heads=heads)
 
 
 def curve_of(heights: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -171,7 +172,10 @@ def entropy_by_position(
         ends = f"{number(score.entropy[0])} to {quantity(score.entropy[-1])}"
         parts.append(sentence(f"{label}: from {ends}, {gap}"))
     return draw(
-        paint, " ".join([sentence(title), *parts] if title else parts), {"position": x} | curves
+        paint,
+        " ".join([sentence(title), *parts] if title else parts),
+        {"position": x} | curves,
+        heads={"position": axis} | of_each(curves, "mean entropy (bits)"),
     )
 
 
@@ -228,10 +232,10 @@ def gap_by_position(
         edges = edge_words(curve, limits, names)
         told = f"{label}: mean {quantity(curve.mean(), unit)}, {largest_gap(curve, names, unit)}"
         parts.append(sentence(told + (f"; {edges}" if edges else "")))
-    data = (
-        {"position": x} | curves | {f"{label} (standard error)": e for label, e in errors.items()}
-    )
-    return draw(paint, " ".join([sentence(title), *parts] if title else parts), data)
+    spread = {f"{label} (standard error)": e for label, e in errors.items()}
+    heads = {"position": axis} | of_each((*curves, *spread), with_unit(words, unit))
+    alt = " ".join([sentence(title), *parts] if title else parts)
+    return draw(paint, alt, {"position": x} | curves | spread, heads=heads)
 
 
 def _paint_band(axes, x, curve, error, limits: Range, colour: str) -> None:
@@ -290,12 +294,15 @@ def learning_curves(
     parts = [f"{with_unit(words, unit)} over {x_words[x]}" + (", logarithmic." if log else ".")]
     parts += [_run_words(label, where, y, x, measure) for label, (where, y) in runs.items()]
     parts += [sentence(f"Dotted line, {label}: {quantity(v, unit)}") for label, v in levels.items()]
+    dotted = {f"{label} (dotted line)": ([np.nan], [level]) for label, level in levels.items()}
+    rows = runs | dotted
     data = {
-        "run": np.concatenate([[label] * len(y) for label, (_, y) in runs.items()]),
-        x: np.concatenate([where for where, _ in runs.values()]),
-        measure: np.concatenate([y for _, y in runs.values()]),
+        "run": np.concatenate([[label] * len(y) for label, (_, y) in rows.items()]),
+        x: np.concatenate([where for where, _ in rows.values()]),
+        measure: np.concatenate([y for _, y in rows.values()]),
     }
-    return draw(paint, " ".join([sentence(title), *parts] if title else parts), data)
+    heads = {x: x_words[x], measure: with_unit(words, unit)}
+    return draw(paint, " ".join([sentence(title), *parts] if title else parts), data, heads=heads)
 
 
 def _run(label: str, record: Mapping, x: str, measure: str) -> tuple[np.ndarray, np.ndarray]:

@@ -74,10 +74,21 @@ def bands(
         whole_numbers(axes, x)
         label_ends(axes, drawn, ends)
 
-    data = {"x": x}
+    data = _band_numbers(x, moments, happened)
+    alt = _band_words(moments, x, exact, x_label, y_label, title)
+    return draw(paint, alt, data, heads={"x": x_label})
+
+
+def _band_numbers(x: np.ndarray, moments: Mapping, happened: list | None) -> dict[str, np.ndarray]:
+    """Means and variances over x; then a row for each thing that happened."""
+    more = 0 if happened is None else len(happened[0])
+    data = {"x": x if happened is None else np.concatenate([x, happened[0]])}
     for label, rows in moments.items():
-        data |= {f"{label}, mean": rows[:, 0], f"{label}, variance": rows[:, 1]}
-    return draw(paint, _band_words(moments, x, exact, x_label, y_label, title), data)
+        padded = np.concatenate([rows, np.full((more, 2), np.nan)])
+        data |= {f"{label}, mean": padded[:, 0], f"{label}, variance": padded[:, 1]}
+    if happened is not None:
+        data["what happened"] = np.concatenate([np.full(len(x), np.nan), happened[1]])
+    return data
 
 
 def _edges(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -152,4 +163,10 @@ def ellipses(
     if point is not None:
         parts.append(f"{point_label}: {' and '.join(number(v) for v in array(point))} (cross)")
     data = {"belief": np.array(list(known)), x_label: means[:, 0], y_label: means[:, 1], "area": areas}
-    return draw(paint, " ".join(sentence(part) for part in parts), data, height=4.0)
+    heads = {x_label: f"{x_label}, mean", y_label: f"{y_label}, mean", "area": "area within 2 standard deviations"}
+    for words, (i, j) in {f"{x_label}, variance": (0, 0), f"{y_label}, variance": (1, 1), "covariance": (0, 1)}.items():
+        data[words] = np.array([cov[i, j] for _, cov in known.values()])
+    if point is not None:  # certain: no area and no spread
+        row = [point_label, *array(point), 0.0, 0.0, 0.0, 0.0]
+        data = {name: np.append(column, value) for (name, column), value in zip(data.items(), row, strict=True)}
+    return draw(paint, " ".join(sentence(part) for part in parts), data, height=4.0, heads=heads)

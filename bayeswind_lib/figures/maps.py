@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from bayeswind_lib.figures.plot import Plot, draw
+from bayeswind_lib.figures.plot import Plot, draw, of_each
 from bayeswind_lib.figures.words import array, largest_gap, number, sentence
 
 
@@ -51,9 +51,9 @@ def attention_map(
         "is_read": np.array(names)[column.ravel()],
         "weight": weights.ravel(),
     }
-    return draw(
-        paint, (sentence(title) + " " if title else "") + _words(weights, names), data, height=4.9
-    )
+    heads = {"reads": "token that reads", "is_read": "token that is read", "weight": "attention weight"}
+    alt = (sentence(title) + " " if title else "") + _words(weights, names)
+    return draw(paint, alt, data, height=4.9, heads=heads, shape=weights.shape)
 
 
 def _words(weights: np.ndarray, names: list[str]) -> str:
@@ -136,8 +136,13 @@ def heatmaps(
         alt.append(told)
     data = {"row": np.repeat(np.array(rows), shape[1]), "column": np.tile(np.array(columns), shape[0])}
     data |= {label: table.ravel() for label, table in tables.items()}
+    heads = {"row": y_label or "row", "column": x_label or "column"} | of_each(tables, value)
+    if marked is not None:
+        framed = np.eye(shape[1], dtype=bool)[[int(column) for column in marked]]
+        data["framed"] = np.where(framed, "yes", "no").ravel()
     height = height or (3.6 if len(tables) < 3 else 3.8)
-    return draw(paint, " ".join(sentence(part) for part in alt if part), data, height=height)
+    words = " ".join(sentence(part) for part in alt if part)
+    return draw(paint, words, data, height=height, heads=heads, shape=shape)
 
 
 def _frame(row: int, column: int):

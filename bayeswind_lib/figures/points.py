@@ -56,7 +56,8 @@ def rungs(
     alt = " ".join(sentence(part) for part in [title, *parts] if part)
     height = 1.0 + 0.36 * len(order) + (0.25 if title else 0)
     data = {"predictor": np.array(order), measure: values, "standard error": errors}
-    return draw(paint, alt, data, height=height)
+    heads = {measure: with_unit(words, unit), "standard error": with_unit("standard error", unit)}
+    return draw(paint, alt, data, height=height, heads=heads)
 
 
 def _chosen(highlight: str | Collection[str], rows: Mapping) -> set[str]:
@@ -163,7 +164,7 @@ def scatter_two_measures(
     parts += ["; ".join(told), edge_words(data[y], limits[y], names)]
     parts.append(_sideways(across))
     alt = " ".join(sentence(part) for part in parts if part)
-    return draw(paint, alt, {"predictor": np.array(names)} | data, height=4.4)
+    return draw(paint, alt, {"predictor": np.array(names)} | data, height=4.4, heads=heads)
 
 
 def _value(score, measure: str) -> float:

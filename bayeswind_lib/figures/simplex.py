@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from bayeswind_lib.figures.plot import Plot, draw
+from bayeswind_lib.figures.plot import Plot, draw, of_each
 from bayeswind_lib.figures.style import COLOURS, DARK, GREY, ORACLE, line_style
 from bayeswind_lib.figures.words import array, largest_gap, number, sentence
 
@@ -66,8 +66,14 @@ def simplex_trails(
     told = [_told(label, rows, beliefs.get(exact), labels) for label, rows in beliefs.items()]
     parts = [title, f"Beliefs about {', '.join(labels)} at {next(iter(lengths.values()))} steps"]
     alt = " ".join(sentence(part) for part in [*parts, *told] if part)
-    data = {f"{label}, {name}": rows[:, i] for label, rows in beliefs.items() for i, name in enumerate(labels)}
-    return draw(paint, alt, data, height=4.6)
+    return draw(paint, alt, **_numbers("step", beliefs, labels), height=4.6)
+
+
+def _numbers(row: str, beliefs: Mapping[str, np.ndarray], labels: Sequence[str]) -> dict[str, dict]:
+    """A row for each step or point, numbered from 1, and what its columns hold."""
+    columns = {f"{label}, {name}": rows[:, i] for label, rows in beliefs.items() for i, name in enumerate(labels)}
+    count = len(next(iter(beliefs.values())))
+    return {"data": {row: np.arange(1, count + 1)} | columns, "heads": of_each(columns, "probability")}
 
 
 def _told(label: str, rows: np.ndarray, truth: np.ndarray | None, labels: Sequence[str]) -> str:
@@ -164,9 +170,8 @@ def simplex_clouds(
     told = [_told_of_cloud(label, rows, points[exact], label == exact) for label, rows in points.items()]
     parts = [title, f"{len(points[exact])} beliefs about {', '.join(labels)} as points of a triangle", *told]
     alt = " ".join(sentence(part) for part in parts if part)
-    data = {f"{label}, {name}": rows[:, i] for label, rows in points.items() for i, name in enumerate(labels)}
     rows_of_panels = -(-len(points) // min(columns, len(points)))
-    return draw(paint, alt, data, height=0.2 + 2.0 * rows_of_panels)
+    return draw(paint, alt, **_numbers("point", points, labels), height=0.2 + 2.0 * rows_of_panels)
 
 
 def _paint_cloud(axes, rows: np.ndarray, truth: np.ndarray, labels: Sequence[str]) -> None:

@@ -1,6 +1,6 @@
 """Explorers for a running notebook; each has a twin in the book that needs no kernel.
 
-Needs ipywidgets, which is imported with this package and not before.
+Needs ipywidgets, which is imported with this package and not before; the playground needs anywidget too.
 """
 
 from bayeswind_lib.widgets.bijection import BijectionExplorer, bijection_explorer
@@ -14,6 +14,7 @@ from bayeswind_lib.widgets.network import (
     ablation_explorer,
     attention_explorer,
 )
+from bayeswind_lib.widgets.play import Mount, playground
 from bayeswind_lib.widgets.regression import RegressionExplorer, regression_explorer
 from bayeswind_lib.widgets.training import TrainingExplorer, training_explorer
 
@@ -25,6 +26,7 @@ __all__ = [
     "HMMExplorer",
     "HazardExplorer",
     "LadderExplorer",
+    "Mount",
     "RegressionExplorer",
     "TrainingExplorer",
     "ablation_explorer",
@@ -34,6 +36,7 @@ __all__ = [
     "hmm_answers",
     "hmm_explorer",
     "ladder_explorer",
+    "playground",
     "regression_explorer",
     "training_explorer",
 ]

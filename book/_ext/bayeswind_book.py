@@ -6,13 +6,15 @@
 - a build with warnings is forgotten, so that the next one warns again;
 - the labels, numbers and glued values of the build are written down for the notebooks;
 - an explorer's script is loaded on the pages that have the explorer, with the weights of the
-  network that it runs, and thebe's on none.
+  network that it runs, and thebe's on none; the playground's weights wait until they are asked for;
+- a chapter's minutes, which its table holds, stand under its title and in the table of chapters.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import sys
 from importlib.util import find_spec
@@ -212,15 +214,17 @@ def tidy_page(app, pagename, templatename, context, doctree):
         context["header_buttons"] = [b for b in buttons if b.get("label") != "launch-buttons"]
     for group in buttons:
         for button in group.get("buttons", []) if group.get("label") == "launch-buttons" else []:
-            # In a first build the notebook is not made yet, and the theme names its source.
-            button["url"] = button["url"].replace(f"{pagename}.md", f"{pagename}.ipynb")
+            # The theme would open the branch: text and library have to be of one version.
+            if "colab" in button.get("url", ""):
+                button["url"] = address.colab(f"{pagename}.ipynb")
     # docutils puts entries into a list without calling them its items: an error for screen readers.
     body = context.get("body", "")
     context["body"] = body.replace('role="doc-biblioentry"', 'role="listitem"')
 
 
 def add_explorers(app, pagename, templatename, context, doctree):
-    """Load NAME_explorer.js (and .css) on the pages that hold a `data-explorer="NAME"`."""
+    """Load NAME_explorer.js (and .css) on the pages that hold a `data-explorer="NAME"`, in a raw
+    block or in what a cell returned; the playground has a list of scripts."""
     if doctree is None:
         return
     raw = "".join(node.astext() for node in doctree.findall(nodes.raw))
@@ -235,6 +239,18 @@ def add_explorers(app, pagename, templatename, context, doctree):
             app.add_js_file(script.name, loading_method="defer")
             if script.with_suffix(".css").is_file():
                 app.add_css_file(script.with_suffix(".css").name)
+    if 'data-explorer="playground"' in raw:
+        add_playground(app)
+
+
+def add_playground(app) -> None:
+    """Load the playground's scripts, in their order, and write the networks that it may fetch."""
+    web = Path(app.srcdir) / WEB
+    app.add_css_file("playground.css")
+    for name in json.loads((web / "playground.json").read_text("utf-8")):
+        app.add_js_file(name, loading_method="defer")
+        for file in networks.files_of((web / name).read_text("utf-8")):
+            networks.write(Path(app.outdir) / "_static", file)
 
 
 def add_network(app, file: str) -> None:
@@ -246,15 +262,26 @@ def add_network(app, file: str) -> None:
 
 
 def show_minutes(app, doctree):
-    """Put the chapter's measured minutes, where its front matter states them, under the title."""
-    stated = app.env.metadata[app.env.docname].get("bayeswind")
-    minutes = (json.loads(stated) if isinstance(stated, str) else stated or {}).get("minutes")
+    """Put a chapter's minutes, added up from its own table, under its title."""
+    source = Path(app.env.doc2path(app.env.docname))
+    reading, exercises = minutes_of(source.read_text("utf-8")) if source.is_file() else (0, 0)
     title = next(doctree.findall(nodes.title), None)
-    if not minutes or title is None:
+    if not reading or title is None:
         return
-    words = " · ".join(f"{name}: {value} min" for name, value in minutes.items())
+    words = f"{reading} minutes to read, {exercises} for the exercises"
     line = nodes.paragraph("", words, classes=["bw-minutes"])
     title.parent.insert(title.parent.index(title) + 1, line)
+
+
+def minutes_of(text: str) -> tuple[int, int]:
+    """Minutes to read a chapter and for its exercises, from its table `| section | minutes |`.
+
+    A test counts that table again (tests/test_minutes.py); (0, 0) without one.
+    """
+    table = re.search(r"^\| section \| minutes \|\n\|[ -|]+\n((?:\|.*\n)+)", text, re.M)
+    rows = re.findall(r"^\| (.+?) \| (\d+) \|$", table[1], re.M) if table else []
+    both = [sum(int(n) for name, n in rows if (name == "Exercises") is e) for e in (False, True)]
+    return both[0], both[1]
 
 
 def drop_thebe_settings(app, doctree, docname):
@@ -279,22 +306,43 @@ def code_key(root: Path) -> str:
 
     Sphinx copies static files only together with a page, and does not watch an extension.
     """
-    folders = [root / "book/_static", root / WEB]
-    files = [p for folder in folders for p in sorted(folder.glob("*")) if p.is_file()]
-    code = b"".join(path.read_bytes() for path in [Path(__file__), *files])
+    folders = [root / "book/_static", root / WEB, root / "book/_ext", root / "book/_templates"]
+    files = [p for folder in folders for p in sorted(folder.rglob("*")) if p.suffix != ".pyc"]
+    # Buttons and links hold the version, which stands in the library's first file.
+    files += [Path(address.__file__), root / LIBRARY / "__init__.py"]
+    code = b"".join(path.read_bytes() for path in files if path.is_file())
     return hashlib.sha256(code).hexdigest()
+
+
+def titled(text: str, title: str) -> tuple[str, str]:
+    """("words", "target") of a role's text `words <target>`; with `title` for a bare target."""
+    match = re.fullmatch(r"(.+?)\s*<(.+)>", text, re.S)
+    return match.groups() if match else (title, text)
 
 
 def repository_role(name, rawtext, text, lineno, inliner, options=None, content=None):
     """{repo}`CONTRIBUTING.md`: a link to a file of the repository, made from the one address."""
-    link = nodes.reference(rawtext, text, refuri=address.file(text), internal=False)
-    return [link], []
+    words, path = titled(text, text)
+    return [nodes.reference(rawtext, words, refuri=address.file(path), internal=False)], []
 
 
 def colab_role(name, rawtext, text, lineno, inliner, options=None, content=None):
     """{colab}`chapters/01_bayesian`: a link that opens the chapter's notebook on Colab."""
-    link = nodes.reference(rawtext, "Colab", refuri=address.colab(f"{text}.ipynb"), internal=False)
-    return [link], []
+    words, chapter = titled(text, "Colab")
+    notebook = address.colab(f"{chapter}.ipynb")
+    return [nodes.reference(rawtext, words, refuri=notebook, internal=False)], []
+
+
+def minutes_role(name, rawtext, text, lineno, inliner, options=None, content=None):
+    """{minutes}`chapters/01_bayesian`: minutes to read the chapter + minutes for its exercises."""
+    env = inliner.document.settings.env
+    source = Path(env.srcdir) / f"{text}.md"
+    env.note_dependency(f"{text}.md")  # a changed chapter makes the page with the role read again
+    reading, exercises = minutes_of(source.read_text("utf-8")) if source.is_file() else (0, 0)
+    if not reading:
+        problem = f"{text}.md has no table of minutes"
+        return [], [inliner.reporter.error(problem, line=lineno)]
+    return [nodes.inline(rawtext, f"{reading} + {exercises}", classes=["bw-counted"])], []
 
 
 def setup(app):
@@ -311,6 +359,8 @@ def setup(app):
     app.connect("build-finished", forget_failure)
     app.add_role("repo", repository_role)
     app.add_role("colab", colab_role)
+    app.add_role("minutes", minutes_role)
     app.add_css_file("book.css")
+    app.add_css_file("print.css", media="print", priority=900)  # after the theme's own
     app.add_js_file("book.js")
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -258,6 +258,7 @@
     build() {
       this.answer = bwViews.bars(this.small ? 200 : 240);
       this.measured = bwViews.measureList();
+      this.entropies = bwViews.curve(this.small ? 200 : 220);
       this.status = element("p", { class: "bw-status" });
       this.live = element("div", { class: "bw-live", role: "status", "aria-live": "polite" });
       this.question = element("span", {});
@@ -270,8 +271,10 @@
     buildSmall() {
       const link = element("a", { href: this.home, class: "bw-all" }, "Open the playground");
       this.editing = this.editors.bijection.field;
-      this.root.replaceChildren(part(this.id, "answer", this.question, this.answerLegend(), this.answer.field, this.measured.field),
-        this.editing, this.live, ...(this.home ? [link] : []));
+      this.root.replaceChildren(element("div", { class: "bw-columns" },
+        part(this.id, "answer", this.question, this.answerLegend(), this.answer.field),
+        part(this.id, "curve", "How unsure, step by step", this.entropies.field)),
+      this.measured.field, this.editing, this.live, ...(this.home ? [link] : []));
     }
 
     answerLegend() {
@@ -281,7 +284,6 @@
 
     buildWhole() {
       this.editors.hmm = bwPanels.chainEditor(this.id, this);
-      this.entropies = bwViews.curve(220);
       this.board = bwViews.headBoard({ choose: (l, h) => this.chooseHead(l, h), head: (l, h) => this.flip(`${l}.${h}`), layer: (l) => this.flip(`${l}`) });
       this.strip = bwViews.tokenStrip({ look: (t) => this.look(t), pin: (t) => this.pin(t) });
       this.map = bwViews.matrix((t, s) => this.pin(t, s));
@@ -329,6 +331,7 @@
         choose: this.kind === "bijection" && play.canNext && !this.small ? (value) => this.act((one) => one.answer(value)) : null,
       });
       this.measured.draw(this.now);
+      this.drawCurve();
       if (!this.small) this.drawWhole();
       this.note();
     }
@@ -340,11 +343,8 @@
       this.key.replaceChildren(bwViews.legend([...rows.map((row) => [row.kind, row.name]), ["bw-exact", "exact posterior"]]));
     }
 
-    drawWhole() {
-      const { play, seen } = this, field = this.editors[this.kind].field;
-      if (field.parentElement !== this.editing) this.editing.replaceChildren(field);
-      this.markHeader();
-      this.status.textContent = this.words();
+    drawCurve() {
+      const { play, seen } = this;
       const lines = [{ name: "network", kind: "bw-line-0", values: seen.found.map((one) => one.network) }];
       if (seen.whole) {
         const values = seen.exact.map((truth, i) => measures(truth, seen.whole[i]).network);
@@ -355,6 +355,13 @@
         title: "entropy (bits)", below: play.xTitle, truth: seen.found.map((one) => one.exact),
         ahead, lines, now: play.questions - 1, limit: play.limit, top: this.top, words: this.stepWord,
       });
+    }
+
+    drawWhole() {
+      const { seen } = this, field = this.editors[this.kind].field;
+      if (field.parentElement !== this.editing) this.editing.replaceChildren(field);
+      this.markHeader();
+      this.status.textContent = this.words();
       this.board.draw(seen.patterns, this.off);
       this.drawLook();
       this.compare.draw();

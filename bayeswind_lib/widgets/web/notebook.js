@@ -1,0 +1,78 @@
+// The playground in a running notebook: the last part of the module that widgets/play.py puts
+// together for anywidget. Before it stand VERSION and runScripts(), which runs the playground's own
+// scripts as a page would. No page of the book loads this file.
+//
+// Weights come from the kernel: a message {kind: "weights", file, request}, answered by the same
+// message with the file's bytes as its buffer, or with a problem in words.
+
+const PATIENCE = 60000; // milliseconds until a kernel that says nothing counts as gone
+let requests = 0;
+
+// Run the scripts once a page, however many playgrounds a notebook shows; again where a kernel
+// brings other scripts than the page has.
+function start() {
+  if (window.bwNotebook && window.bwNotebook.version === VERSION) return;
+  window.bwNotebook = { version: VERSION, models: [] };
+  runScripts();
+  window.bwNetwork.provider = weights;
+}
+
+// The bytes of a network, from the playground that was drawn last: its kernel runs.
+function weights(file) {
+  const model = window.bwNotebook.models.at(-1);
+  if (!model) return Promise.reject(new Error(`${file}: no kernel to ask. Run the playground's cell again.`));
+  const request = `${Date.now()}-${++requests}`;
+  return new Promise((resolve, reject) => {
+    const finish = (act, value) => {
+      clearTimeout(timer);
+      model.off("msg:custom", hear);
+      act(value);
+    };
+    const hear = (message, buffers) => {
+      if (message.kind !== "weights" || message.request !== request) return;
+      if (message.problem) finish(reject, new Error(message.problem));
+      else finish(resolve, bytesOf(buffers[0]));
+    };
+    const silent = `${file}: the kernel did not answer. Start it, and run the playground's cell again.`;
+    const timer = setTimeout(() => finish(reject, new Error(silent)), PATIENCE);
+    model.on("msg:custom", hear);
+    model.send({ kind: "weights", file, request });
+  });
+}
+
+// A buffer as front ends hand it over: a DataView, an ArrayBuffer, or an array of bytes.
+function bytesOf(buffer) {
+  if (buffer instanceof ArrayBuffer) return new Uint8Array(buffer);
+  return new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength);
+}
+
+// Whether the notebook is dark: every front end has its own sign of it, light letters are common to all.
+function isDark(el) {
+  const [red, green, blue] = getComputedStyle(el).color.match(/[\d.]+/g).map(Number);
+  return 0.299 * red + 0.587 * green + 0.114 * blue > 128;
+}
+
+function render({ model, el }) {
+  start();
+  const root = document.createElement("div");
+  root.className = "bw-explorer";
+  root.dataset.explorer = "playground";
+  root.dataset.mounted = "true"; // the scripts of a page look for mounts that nobody has taken yet
+  root.innerHTML = model.get("poster");
+  el.append(root);
+
+  const colour = () => el.classList.toggle("bw-dark", isDark(el.parentElement || document.body));
+  const watch = new MutationObserver(colour);
+  for (const node of [document.documentElement, document.body]) watch.observe(node, { attributes: true });
+  requestAnimationFrame(colour); // now it has a place in the page, and a colour
+
+  window.bwNotebook.models.push(model);
+  window.bwPlayground.mount(root, model.get("options"));
+  return () => {
+    watch.disconnect();
+    const { models } = window.bwNotebook;
+    if (models.includes(model)) models.splice(models.indexOf(model), 1);
+  };
+}
+
+export default { render };

@@ -1,0 +1,144 @@
+"""What each page of the built book weighs: `make weights` writes book/weights.json.
+
+Every page is opened in a browser that has nothing stored, from a server that compresses text, and
+read to its end. The page on checks shows the record; a test weighs the pages again.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import browser
+from serving import SLOW, compressing, slow_line
+
+FILE = Path(__file__).resolve().parent / "weights.json"
+SITE = FILE.parents[1] / "_build" / "html"
+LIMIT = 1_500_000  # bytes of a page, compressed, without the weights of networks
+FIRST_FIGURE = 4.0  # seconds until the first figure is there, over the slow line
+TIMED = ("book/intro", "chapters/03_training")
+NETWORKS = ("/networks/", ".safetensors")  # where the weights of networks lie in the site
+
+READ = """async () => {
+  if (window.MathJax && MathJax.startup) await MathJax.startup.promise;
+  const wait = () => new Promise(done => requestAnimationFrame(done));
+  const end = () => document.body.scrollHeight;
+  for (let y = 0; y < end(); y += innerHeight) { scrollTo(0, y); await wait(); }
+  await document.fonts.ready;
+}"""
+# When the first figure was there: its picture has come, or it is drawn in the page itself.
+FIGURE = """() => {
+  const figure = document.querySelector('.bd-article figure img, .bd-article svg[role=img]');
+  const paint = performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? Infinity;
+  const parsed = performance.getEntriesByType('navigation')[0].responseEnd;
+  const came = figure.src ? performance.getEntriesByName(figure.src)[0]?.responseEnd : parsed;
+  return Math.max(paint, came ?? Infinity) / 1000;
+}"""
+
+
+def page_names(site: Path) -> list[str]:
+    """The pages of a built book, as documents; the front door only sends on."""
+    found = [path.relative_to(site) for path in site.rglob("*.html")]
+    inside = (path for path in found if path.parts[0][0] not in "_." and path.name != "index.html")
+    return sorted(path.with_suffix("").as_posix() for path in inside)
+
+
+@contextmanager
+def running():
+    """A browser, closed when the block ends."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        options = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        chromium = playwright.chromium.launch(executable_path=browser.find(), args=options)
+        yield chromium
+        chromium.close()
+
+
+class Scales:
+    """What a page's requests bring: bytes on the line and unpacked, by the kind of the address."""
+
+    def __init__(self, page):
+        self.address, self.raw, self.line, self.open = {}, {}, {}, set()
+        session = page.context.new_cdp_session(page)
+        session.on("Network.requestWillBeSent", self._asked)
+        session.on("Network.dataReceived", self._came)
+        session.on("Network.loadingFinished", self._ended)
+        session.on("Network.loadingFailed", lambda event: self.open.discard(event["requestId"]))
+        session.send("Network.enable")
+
+    def _asked(self, event):
+        if not event["request"]["url"].startswith("data:"):
+            self.address[event["requestId"]] = event["request"]["url"]
+            self.open.add(event["requestId"])
+
+    def _came(self, event):
+        self.raw[event["requestId"]] = self.raw.get(event["requestId"], 0) + event["dataLength"]
+
+    def _ended(self, event):
+        self.line[event["requestId"]] = event["encodedDataLength"]
+        self.open.discard(event["requestId"])
+
+    def row(self, name: str) -> dict:
+        """The page's record: bytes unpacked and compressed, of networks' weights, and requests."""
+        found = self.address.items()
+        weights = {key for key, url in found if any(part in url for part in NETWORKS)}
+        page = self.address.keys() - weights
+        return {
+            "page": name,
+            "raw": sum(self.raw.get(key, 0) for key in page),
+            "compressed": sum(self.line.get(key, 0) for key in page),
+            "networks": sum(self.line.get(key, 0) for key in weights),
+            "requests": len(page),
+        }
+
+
+def weigh(chromium, home: str, name: str) -> dict:
+    """Open one page with nothing stored, read it to its end, and say what came over the line."""
+    context = chromium.new_context(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    scales = Scales(page)
+    page.goto(f"{home}/{name}.html", wait_until="load")
+    page.evaluate(READ)
+    while scales.open:
+        page.wait_for_timeout(20)
+    row = scales.row(name)
+    context.close()
+    return row
+
+
+def first_figure(chromium, home: str, name: str) -> float:
+    """Seconds from the request for a page to its first figure, over the slow line."""
+    context = chromium.new_context(viewport={"width": 390, "height": 844})
+    page = context.new_page()
+    slow_line(page)
+    page.goto(f"{home}/{name}.html", wait_until="load", timeout=90_000)
+    seconds = page.evaluate(FIGURE)
+    context.close()
+    return seconds
+
+
+def measure(site: Path) -> dict:
+    """The record of a built book."""
+    with running() as chromium, compressing(site) as home:
+        pages = [weigh(chromium, home, name) for name in page_names(site)]
+        seconds = {name: round(first_figure(chromium, home, name), 2) for name in TIMED}
+    limits = {"bytes": LIMIT, "seconds": FIRST_FIGURE}
+    return {"limits": limits, "line": SLOW, "first_figure": seconds, "pages": pages}
+
+
+def main() -> int:
+    """Write the record, and say which page is the heaviest."""
+    record = measure(SITE)
+    FILE.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
+    heaviest = max(record["pages"], key=lambda row: row["compressed"])
+    print(f"{len(record['pages'])} pages; {heaviest['page']}: {heaviest['compressed'] / 1000:.0f} kB")
+    for name, seconds in record["first_figure"].items():
+        print(f"first figure of {name} after {seconds} s")
+    return int(heaviest["compressed"] > LIMIT)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

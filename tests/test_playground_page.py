@@ -1,0 +1,301 @@
+"""The playground where readers meet it: its poster, its pages, a slow line, and a notebook.
+
+What it computes and how it is moved is tested in test_playground_engine.py and test_playground.py.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import sys
+
+import numpy as np
+import pytest
+import torch
+from _support import ROOT
+from _support_browser import Reader, chromium, compressing, slow_line
+from test_minutes import minutes, sections
+
+import bayeswind_lib as bw
+from bayeswind_lib.widgets import play, poster
+
+sys.path.insert(0, str(ROOT / "book"))
+import address
+
+pytestmark = pytest.mark.xdist_group("browser")
+PAGES = ("book/intro.html", "book/playground.html")
+MOUNT = '.bw-explorer[data-explorer="playground"]'
+MODEL = "bijection-transformer-classroom"
+FILE = f"{MODEL}-seed0"
+FIRST_FIGURE = 4.0  # seconds, at 1.6 Mbit/s and 150 ms
+LIGHT = 1_000_000  # bytes: what may be fetched before the reader asks for more
+TOLERANCE = 2e-5  # single precision there, double here
+# When the poster is first in a frame that the browser draws: none is drawn before the styles are there.
+WATCH = """() => {
+  const look = () => {
+    const drawn = document.querySelector('.bw-poster svg')?.getBoundingClientRect().height;
+    if (drawn) window.posterDrawn = performance.now() / 1000;
+    else requestAnimationFrame(look);
+  };
+  requestAnimationFrame(look);
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def home(request):
+    with compressing(ROOT / "_build" / "html") as address:
+        yield address
+
+
+# ---- the poster ---------------------------------------------------------------------------------
+
+
+def library_answers(keys, values):
+    """Exact and network's probabilities at every question of an episode, straight from the library."""
+    tunnel = bw.tunnels.Bijection(10)
+    episode = tunnel.episodes(torch.tensor([keys]), torch.tensor([values]))
+    return episode.posterior[0], bw.load(MODEL).predict(episode.inputs)[0]
+
+
+def heights(drawing: str, kind: str, top: float) -> list[float]:
+    """What the bars of a kind stand for, in a drawing whose axis ends at `top`."""
+    found = re.findall(rf'<rect [^>]*height="([\d.]+)" class="{kind}" ', drawing)
+    return [float(pixels) / (poster.BOTTOM - poster.TOP) * top for pixels in found]
+
+
+@pytest.mark.parametrize(("seed", "shown"), [(poster.SEED, poster.SHOWN), (7, 2), (3, 9)])
+def test_the_poster_shows_what_the_library_says(seed, shown):
+    now, text = poster.example(seed, shown), poster.poster(seed, shown)
+    told = {int(k): int(v) for k, v in re.findall(r"(\d) → (\d)", text)}
+    assert list(told.items()) == list(zip(now.keys, now.values, strict=True))[:shown]
+    assert sorted(now.keys) == sorted(now.values) == list(range(10))
+    exact, said = library_answers(now.keys, now.values)
+    bits, kl = bw.scoring.entropy_bits, float(bw.scoring.kl_bits(exact, said)[shown])
+    assert f"{abs(float(bits(exact.log2())[shown])):.3f} bits of entropy" in text
+    assert f"holds {float(bits(said)[shown]):.3f} bits, and is {bw.figures.quantity(kl)} (KL)" in text
+    bars, stairs = re.findall(r"<svg.*?</svg>", text, re.S)
+    top = max(float(tick) for tick in re.findall(r'text-anchor="end">([\d.]+)<', bars))
+    np.testing.assert_allclose(heights(bars, "bw-first", top), said[shown].exp2(), atol=0.002)
+    np.testing.assert_allclose(heights(bars, "bw-exact", top), exact[shown][exact[shown] > 0], atol=0.002)
+    for path, answer in zip(re.findall(r'<path d="([^"]*V?H[^"]*)"', stairs)[-2:], (said, exact.log2()), strict=True):
+        ys = np.array([float(y) for y in re.findall(r"[ML][\d.]+ ([\d.]+)H", path)])
+        np.testing.assert_allclose((poster.BOTTOM - ys) / (poster.BOTTOM - poster.TOP) * 4, bits(answer), atol=0.002)
+
+
+def test_the_poster_tells_its_numbers_to_those_who_do_not_see_it():
+    drawings = re.findall(r'role="img" aria-label="([^"]*)"', poster.poster())
+    assert len(drawings) == 2 and all(re.search(r"largest gap [\d.e-]+ ", words) for words in drawings)
+    assert drawings != re.findall(r'role="img" aria-label="([^"]*)"', poster.poster(1, 4))
+    assert " id=" not in poster.poster()  # two posters may stand on one page
+    with pytest.raises(ValueError, match="show 1 to 9 pairs"):
+        poster.example(shown=10)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_poster_is_in_the_page_before_any_script(site, name):
+    text = (site / name).read_text("utf-8")
+    assert poster.poster() in text
+    where = {script: text.find(f"_static/{script}") for script in play.scripts()}
+    assert -1 not in where.values() and list(where.values()) == sorted(where.values())
+    tags = re.findall(rf'<script[^>]*_static/(?:{"|".join(map(re.escape, where))})[^>]*>', text)
+    assert len(tags) == len(where) and all("defer" in tag for tag in tags)
+    others = [page for page in site.rglob("*.html") if "_static/playground.js" in page.read_text("utf-8")]
+    assert {page.relative_to(site).as_posix() for page in others} == set(PAGES)
+
+
+# ---- in the page --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_it_starts_where_the_poster_stands_and_fetches_little(browser, home, name):
+    reader, sizes = Reader(browser, home), {}
+    reader.page.on("response", lambda answer: sizes.update({answer.url: int(answer.headers.get("content-length", 0))}))
+    seen = reader.open(name)
+    root = reader.page.locator(MOUNT)
+    assert root.count() == 1
+    tall = root.bounding_box()["height"]
+    root.scroll_into_view_if_needed()
+    root.locator('[data-action="next"]').wait_for()
+    now, exact = root.evaluate("root => ({...root.dataset})"), poster.example()
+    assert int(now["shown"]) == exact.shown and float(now["kl"]) == pytest.approx(exact.divergence(), abs=TOLERANCE)
+    assert root.locator(".bw-poster").count() == 0 and root.bounding_box()["height"] >= tall - 1
+    assert [url for url, size in sizes.items() if size > LIGHT] == []
+    assert [url.split("/")[-1] for url in sizes if "/networks/" in url] == [f"{FILE}.safetensors"]
+    root.locator('[data-action="next"]').click()
+    assert int(root.evaluate("root => root.dataset.shown")) == exact.shown + 1
+    assert not seen.troubles
+    reader.close()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_first_figure_comes_soon_on_a_slow_line(browser, home, name, report_seconds):
+    context = browser.new_context(viewport={"width": 390, "height": 844})
+    page = context.new_page()
+    page.add_init_script(f"({WATCH})()")
+    slow_line(page)
+    page.goto(f"{home}/{name}", wait_until="commit", timeout=60_000)
+    page.wait_for_function("window.posterDrawn", timeout=30_000)
+    seconds = page.evaluate("window.posterDrawn")
+    fetched = page.evaluate("performance.getEntriesByType('resource').map(entry => entry.name)")
+    context.close()
+    report_seconds(f"first figure of {name} on a slow line", seconds, FIRST_FIGURE)
+    assert not [url for url in fetched if ".safetensors" in url]
+    assert 0.3 < seconds <= FIRST_FIGURE  # two round trips at least: else the line was not slow
+
+
+def test_without_scripts_the_poster_stays(browser, home):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{home}/{PAGES[1]}")
+    assert page.locator(".bw-poster svg").count() == 2
+    assert page.locator(".bw-poster svg").first.bounding_box()["height"] > 100
+    context.close()
+
+
+def test_the_landing_page_tells_every_chapters_minutes(site):
+    text = (site / PAGES[0]).read_text("utf-8")
+    told = re.findall(r'<span class="bw-counted">(\d+) \+ (\d+)</span>', text)
+    counted = []
+    for document in address.documents():
+        parts = sections((ROOT / f"{document}.md").read_text("utf-8"))
+        exercises = minutes(parts.pop("Exercises"))
+        counted.append((sum(map(minutes, parts.values())), exercises))
+    assert len(told) == len(counted) >= 14
+    for document, (reading, exercises), (total, sums) in zip(address.documents(), told, counted, strict=True):
+        page = (site / f"{document}.html").read_text("utf-8")
+        assert f"{reading} minutes to read, {exercises} for the exercises" in page
+        # Each section is rounded up, and what a chapter's table leaves out is a page's last lines.
+        assert int(exercises) == sums and total - 12 <= int(reading) <= total + len(parts) + 12, document
+
+
+# ---- in a notebook ------------------------------------------------------------------------------
+
+# A front end with a model that keeps nothing and a kernel that is this process: `ask` answers as the kernel does.
+FRONT_END = """async ([module, state, dark]) => {
+  document.body.innerHTML = '<main><div class="cell"></div><div class="cell"></div></main>';
+  document.body.style.cssText = dark ? 'color: #eee; background: #111' : 'color: #111; background: #fff';
+  const url = URL.createObjectURL(new Blob([module], {type: 'text/javascript'}));
+  const {default: widget} = await import(url);
+  window.sent = [];
+  window.leave = [];
+  for (const cell of document.querySelectorAll('.cell')) {
+    const heard = new Set();
+    const model = {
+      get: name => state[name], on: (_, f) => heard.add(f), off: (_, f) => heard.delete(f),
+      send: async message => {
+        sent.push(message.file);
+        const [answer, code] = await ask(message);
+        const bytes = Uint8Array.from(atob(code), c => c.charCodeAt(0));
+        heard.forEach(f => f(answer, code ? [new DataView(bytes.buffer)] : []));
+      },
+    };
+    leave.push(widget.render({model, el: cell}));
+  }
+}"""
+
+
+def kernel(message: dict) -> tuple[dict, str]:
+    """What a kernel answers, with the bytes as text."""
+    answer, buffers = play.answer_to(message)
+    return answer, "".join(base64.b64encode(buffer).decode() for buffer in buffers)
+
+
+@pytest.fixture
+def front_end(browser):
+    """A function that shows two playgrounds in a front end; any error on the page fails the test."""
+    contexts, errors = [], []
+
+    def shown(ask=kernel, dark=False):
+        context = browser.new_context(offline=True)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda problem: errors.append(str(problem)))
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.expose_function("ask", ask)
+        page.add_style_tag(content=play.style())
+        widget = bw.widgets.playground()
+        state = {"poster": widget.poster, "options": widget.options}
+        page.evaluate(FRONT_END, [play.module(), state, dark])
+        return page
+
+    yield shown
+    for context in contexts:
+        context.close()
+    assert not errors
+
+
+def test_two_playgrounds_of_a_notebook_share_scripts_and_weights(front_end):
+    page = front_end()
+    roots = page.locator(MOUNT)
+    for i in range(2):
+        roots.nth(i).locator('[data-action="next"]').wait_for()
+        kl = float(roots.nth(i).evaluate("root => root.dataset.kl"))
+        assert kl == pytest.approx(poster.example().divergence(), abs=TOLERANCE)
+    assert page.evaluate("sent") == [FILE]
+    roots.nth(1).locator('[data-action="next"]').click()
+    assert [root.evaluate("root => +root.dataset.shown") for root in roots.all()] == [poster.SHOWN, poster.SHOWN + 1]
+    ids = page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
+    assert len(ids) == len(set(ids))
+    assert page.evaluate("bwNotebook.models.length") == 2
+    assert page.evaluate("leave.forEach(f => f()), bwNotebook.models.length") == 0
+
+
+def test_a_notebook_playground_is_dark_where_the_notebook_is(front_end):
+    grounds = []
+    for dark in (False, True):
+        root = front_end(dark=dark).locator(MOUNT).first
+        root.locator('[data-action="next"]').wait_for()
+        grounds.append(root.evaluate("root => getComputedStyle(root).backgroundColor"))
+    assert [sum(map(int, re.findall(r"\d+", ground)[:3])) > 384 for ground in grounds] == [True, False]
+
+
+def test_a_notebook_says_what_a_kernel_could_not_send_and_asks_again(front_end):
+    asked = []
+
+    def poor(message):
+        asked.append(message["file"])
+        return kernel(message) if len(asked) > 2 else kernel({**message, "file": "nothing"})
+
+    page = front_end(poor)
+    alerts = page.get_by_role("alert")
+    alerts.first.wait_for()
+    assert "no file of weights 'nothing' is shipped" in alerts.first.text_content()
+    assert page.locator(".bw-poster").count() == 2
+    for _ in range(alerts.count()):
+        page.get_by_role("button", name="Try again").first.click()
+    page.locator('[data-action="next"]').first.wait_for()
+
+
+def test_the_widget_answers_with_the_files_bytes_and_stays_small():
+    widget, sent = bw.widgets.playground(small=True), []
+    widget.send = lambda message, buffers=None: sent.append((message, buffers))
+    widget._handle_custom_msg({"kind": "weights", "file": FILE, "request": "7"}, [])
+    widget._handle_custom_msg({"kind": "something else"}, [])
+    [(message, [content])] = sent
+    assert message == {"kind": "weights", "file": FILE, "request": "7"}
+    assert content == bw.checkpoints.path_of(MODEL).read_bytes()
+    assert widget.options["small"] and sum(len(str(value)) for value in widget.get_state().values()) < 500_000
+
+
+def test_files_of_weights_are_those_that_ship(monkeypatch, tmp_path):
+    asked = re.findall(r'"file": "([^"]+)"', (play.WEB / "playground_tasks.js").read_text("utf-8"))
+    sizes = re.findall(r'"bytes": (\d+)', (play.WEB / "playground_tasks.js").read_text("utf-8"))
+    assert FILE in asked and [len(bw.checkpoints.content(file)) for file in asked] == [int(size) for size in sizes]
+    for file in ("nothing", "../weights/" + FILE, f"{FILE}.json", ""):
+        with pytest.raises(bw.CheckpointError, match=re.escape(f"{file!r} is shipped; there are: bijection-lstm")):
+            bw.checkpoints.content(file)
+
+
+def test_without_anywidget_the_reader_is_told_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "anywidget", None)
+    play._widget_class.cache_clear()
+    with pytest.raises(ModuleNotFoundError, match="pip install anywidget"):
+        bw.widgets.playground()
+    monkeypatch.undo()
+    assert bw.widgets.playground().poster == poster.poster()

@@ -1,0 +1,516 @@
+"""Notation and glossary: the source, the page made from it, the marks in the chapters and their cards."""
+
+from __future__ import annotations
+
+import ast
+import gzip
+import importlib
+import inspect
+import json
+import re
+import sys
+import textwrap
+from contextlib import suppress
+from functools import cache
+
+import pytest
+from docutils import nodes
+
+from _support import CHAPTERS, ROOT
+from _support_browser import OVERFLOW, chromium, served
+
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
+import bayeswind_terms as bt  # noqa: E402
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+SYMBOLS, TERMS = bt.read(ROOT / "book" / "glossary.toml")
+ENTRIES = (*SYMBOLS, *TERMS)
+NAMES = sorted({name for symbol in SYMBOLS for name in symbol.code})
+PAGE = "book/notation.html"
+STEMS = [path.stem for path in sorted(CHAPTERS.glob("[0-9][0-9]_*.md"))]
+GOALS = bt.GOALS
+
+
+# ---- the source ---------------------------------------------------------------------------------
+
+
+def test_there_are_enough_entries():
+    assert len(SYMBOLS) >= 70 and len(TERMS) >= 80
+
+
+def test_anchors_are_unique_and_entries_sorted():
+    anchors = [entry.anchor for entry in ENTRIES]
+    assert len(set(anchors)) == len(anchors)
+    assert [s.key for s in SYMBOLS] == sorted(s.key for s in SYMBOLS)
+    assert [t.name for t in TERMS] == sorted((t.name for t in TERMS), key=str.casefold)
+
+
+def test_a_form_belongs_to_one_term():
+    forms = [form.casefold() for term in TERMS for form in term.all_forms]
+    assert sorted(forms) == sorted(set(forms))
+
+
+def test_definitions_are_short_and_in_sentences():
+    for entry in ENTRIES:
+        assert entry.means[0].isupper() and entry.means.endswith("."), entry
+        sentences = re.findall(r"[.](?:\s|$)", entry.means)
+        assert 1 <= len(sentences) <= 3 and len(entry.means) <= 240, entry
+        assert set(entry.not_in) | {entry.start or STEMS[0]} <= set(STEMS), entry
+
+
+def test_cards_hold_no_tex():
+    assert not [term.name for term in TERMS if re.search(r"[$\\{}<>]", term.means + term.unit)]
+
+
+def test_an_unknown_field_is_refused(tmp_path):
+    path = tmp_path / "glossary.toml"
+    path.write_text('[[term]]\nname = "bit"\nmeans = "A unit."\nunits = "bits"\n')
+    with pytest.raises(TypeError, match="units"):
+        bt.read(path)
+
+
+# ---- the names in the code ----------------------------------------------------------------------
+
+
+def resolve(name: str):
+    """What a name of the glossary means in the library; LookupError if there is no such thing.
+
+    A dotted name ends in a function, class, method, field, or an attribute that `__init__` sets;
+    brackets name an argument.
+    """
+    path, _, argument = name.rstrip(")").partition("(")
+    found = importlib.import_module("bayeswind_lib")
+    for part in path.split("."):
+        found = member(found, part, name)
+    if argument and argument not in inspect.signature(found).parameters:
+        raise LookupError(f"{name}: {path} has no argument {argument!r}")
+    return found
+
+
+def member(owner, part: str, name: str):
+    """One step of a dotted name."""
+    if inspect.ismodule(owner) and not hasattr(owner, part):
+        with suppress(ModuleNotFoundError):
+            importlib.import_module(f"{owner.__name__}.{part}")
+    if hasattr(owner, part):
+        return getattr(owner, part)
+    if inspect.isclass(owner) and part in fields_of(owner):
+        return fields_of(owner)[part]
+    raise LookupError(f"{name}: {owner!r} has no {part!r}")
+
+
+@cache
+def fields_of(kind: type) -> dict[str, object]:
+    """Annotated fields of a class, and attributes that its own `__init__` sets."""
+    found = {name: hint for base in kind.__mro__ for name, hint in vars(base).get("__annotations__", {}).items()}
+    source = vars(kind).get("__init__")
+    tree = ast.parse(textwrap.dedent(inspect.getsource(source))) if inspect.isfunction(source) and not hasattr(kind, "__dataclass_fields__") else ast.parse("")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and getattr(node.value, "id", "") == "self":
+            found[node.attr] = None
+    return found
+
+
+def test_every_name_in_the_code_exists():
+    assert all(symbol.code for symbol in SYMBOLS)
+    for name in NAMES:
+        resolve(name)
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "scoring.kl_bitz", "tunnels.HMM(n_state)", "tunnels.HMM.n_stats", "scoring.Score.kl_err",
+        "models.transformer.Attention.keys", "probes.progress.Progress.distance(when)",
+    ],
+)  # fmt: skip
+def test_a_planted_unknown_name_is_found(planted):
+    with pytest.raises(LookupError, match=re.escape(planted)):
+        resolve(planted)
+
+
+# ---- finding ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("formula", "symbol", "there"),
+    [
+        ("K S^2", "K", True), ("W_K", "K", False), ("K_t", "K", False), ("x^{2K}", "K", False),
+        (r"\bar\alpha_t(j)", r"\alpha_t", True), (r"\alpha_{t-1}", r"\alpha_t", False),
+        (r"\mathbb{E}\,x", "E", False), (r"E_{jv}", "E", False), (r"S_{ij} = \tfrac{1}{\sqrt{C}}", "C", True),
+        (r"T \,=\, 2 K-1", "T = 2K - 1", True), (r"\text{M1} = 0", r"\text{M1}", True),
+    ],
+)  # fmt: skip
+def test_a_symbol_is_found_by_itself_only(formula, symbol, there):
+    assert bt.has_symbol(formula, symbol) is there
+
+
+def some_terms(*names: str):
+    """A pattern and the forms of a few terms that stand for all."""
+    terms = tuple(bt.Term(name, "A thing.", forms=(name, name + "s")) for name in names)
+    return bt.pattern_of(terms), bt.by_form(terms)
+
+
+def test_the_longest_form_and_whole_words_are_matched():
+    pattern, forms = some_terms("entropy", "entropy error", "posterior")
+    text = "Cross-entropy, entropy\nerrors and Posteriors; nonposterior."
+    found = [bt.term_of(match, forms).name for match in pattern.finditer(text)]
+    assert found == ["entropy error", "posterior"]
+
+
+def test_only_the_first_occurrence_is_marked():
+    pattern, forms = some_terms("probe", "null")
+    done: set[str] = set()
+    one = bt.marked("Probes have nulls; a probe without a null", pattern, forms, done, "n.html")
+    assert [part.astext() for part in one if isinstance(part, bt.term_mark)] == ["Probes", "nulls"]
+    assert "".join(part.astext() for part in one) == "Probes have nulls; a probe without a null"
+    assert [type(part) for part in bt.marked("a null", pattern, forms, done, "n.html")] == [nodes.Text]
+
+
+@pytest.mark.parametrize(
+    ("wrap", "prose", "plain"),
+    [
+        (lambda t: nodes.paragraph("", "", t), True, True),
+        (lambda t: nodes.list_item("", nodes.paragraph("", "", t)), True, True),
+        (lambda t: nodes.paragraph("", "", nodes.strong("", "", t)), True, False),
+        (lambda t: nodes.paragraph("", "", nodes.reference("", "", t)), True, False),
+        (lambda t: nodes.paragraph("", "", nodes.literal("", "", t)), False, True),
+        (lambda t: nodes.paragraph("", "", nodes.math("", "", t)), False, True),
+        (lambda t: nodes.title("", "", t), False, True),
+        (lambda t: nodes.figure("", nodes.caption("", "", t)), False, True),
+        (lambda t: nodes.entry("", nodes.table("", nodes.paragraph("", "", t))), False, True),
+        (lambda t: nodes.container("", nodes.paragraph("", "", t), classes=["exercise"]), False, True),
+        (lambda t: nodes.section("", nodes.title("", GOALS), nodes.paragraph("", "", t)), False, True),
+    ],
+)
+def test_what_is_prose_and_what_may_be_marked(wrap, prose, plain):
+    text = nodes.Text("entropy")
+    nodes.section("", nodes.title("", "Bits"), wrap(text))
+    assert (bt.is_prose(text), bt.may_be_marked(text)) == (prose, plain)
+
+
+# ---- the built pages ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def soup(request):
+    """A built page, parsed once."""
+    from bs4 import BeautifulSoup
+
+    folder = request.getfixturevalue("site")
+    return cache(lambda name: BeautifulSoup((folder / name).read_text("utf-8"), "lxml"))
+
+
+def chapter(soup, stem: str):
+    """The article of a chapter."""
+    return soup(f"chapters/{stem}.html").select_one("article")
+
+
+def test_every_entry_has_its_place_and_its_first_use(soup, site):
+    page = soup(PAGE)
+    for entry in ENTRIES:
+        place = page.find(id=entry.anchor)
+        assert place is not None, entry.anchor
+        box = place if isinstance(entry, bt.Symbol) else place.find_next_sibling("dd")
+        link = box.select("a.reference.internal")[-1]
+        stem, _, anchor = link["href"].removeprefix("../chapters/").partition(".html#")
+        assert stem in STEMS, f"{entry.anchor}: {link}"
+        section = soup(f"chapters/{stem}.html").find(id=anchor)
+        assert section is not None and uses_it(section, entry), f"{entry.anchor} is not in {link['href']}"
+
+
+def uses_it(section, entry) -> bool:
+    """Whether a section has the symbol in a formula, or the term in its text."""
+    if isinstance(entry, bt.Term):
+        pattern = bt.pattern_of((entry,))
+        return bool(pattern.search(section.get_text()))
+    formulas = [box.get_text().strip()[2:-2] for box in section.select(".math")]
+    return any(bt.has_symbol(formula, tex) for formula in formulas for tex in entry.find or (entry.tex,))
+
+
+def prose(soup, stem: str) -> str:
+    """The paragraphs of a chapter as its page has them: another way than the extension's."""
+    if stem not in PROSE:
+        kept = []
+        for paragraph in chapter(soup, stem).find_all("p"):
+            section = paragraph.find_parent("section")
+            heading = section and section.find(re.compile("^h[1-6]$"))
+            boxed = paragraph.find_parent(["table", "figcaption", "figure"]) or paragraph.find_parent(class_=re.compile(r"^(exercise|solution|cell|admonition-title|bw-minutes)"))
+            titled = {"admonition-title", "bw-minutes"} & set(paragraph.get("class", ()))
+            if not boxed and not titled and not (heading and heading.get_text().startswith(GOALS)):
+                words = [s for s in paragraph.strings if not s.find_parent(class_="math") and not s.find_parent("code")]
+                kept.append(" ".join("".join(words).split()))
+        PROSE[stem] = "\n".join(kept)
+    return PROSE[stem]
+
+
+PROSE: dict[str, str] = {}
+
+
+def test_no_chapter_before_the_first_use_has_the_term(soup):
+    page, late = soup(PAGE), []
+    for term in TERMS:
+        link = page.find(id=term.anchor).find_next_sibling("dd").select("a.reference.internal")[-1]
+        stem = re.search(r"chapters/(\w+)\.html", link["href"])[1]
+        first = STEMS.index(term.start or STEMS[0])
+        earlier = [s for s in STEMS[first : STEMS.index(stem)] if s not in term.not_in]
+        late += [(term.name, s) for s in earlier if bt.pattern_of((term,)).search(without_longer(soup, s, term))]
+    assert late == []
+
+
+def without_longer(soup, stem: str, term) -> str:
+    """A chapter's prose less the longer forms of other terms, of which this one is a part."""
+    others = tuple(t for t in TERMS if t != term and any(f in form for form in t.all_forms for f in term.all_forms))
+    text = prose(soup, stem)
+    return bt.pattern_of(others).sub("·", text) if others else text
+
+
+def cards_of(page) -> dict:
+    """What the build handed to a page."""
+    found = re.search(r"var bwTerms = (\{.*?\});", str(page.find("script", string=re.compile("bwTerms"))), re.S)
+    return json.loads(found[1])
+
+
+@pytest.mark.parametrize("stem", STEMS)
+def test_marks_stand_in_prose_once_each_with_their_definitions(soup, stem):
+    page = soup(f"chapters/{stem}.html")
+    marks = page.select("a.bw-term")
+    anchors = [mark["href"].removeprefix("../book/notation.html#") for mark in marks]
+    assert 10 <= len(anchors) == len(set(anchors))
+    assert set(anchors) == set(cards_of(page)) <= {term.anchor for term in TERMS}
+    for mark in marks:
+        assert mark.find_parent("p"), mark
+        wrong = mark.find_parent(["a", "h1", "h2", "h3", "h4", "code", "pre", "figcaption", "figure", "table", "dt", "em", "strong"])
+        boxed = mark.find_parent(class_=re.compile("^(exercise|solution|cell|math)$"))
+        assert wrong is None and boxed is None, f"{mark} in {wrong or boxed}"
+
+
+@pytest.mark.parametrize("stem", STEMS)
+def test_marks_and_cards_weigh_little(soup, site, stem):
+    """What terms add to a page, scripts and styles included, in compressed kilobytes."""
+    text = (site / f"chapters/{stem}.html").read_text("utf-8")
+    bare = re.sub(r"<script>var bwTerms = .*?</script>", "", re.sub(r'<a class="bw-term"[^>]*>(.*?)</a>', r"\1", text, flags=re.S), flags=re.S)
+    shared = "".join((site / "_static" / name).read_text("utf-8") for name in ("terms.js", "terms.css"))
+    assert "bwTerms" not in bare and "bw-term" not in bare
+    added = len(gzip.compress(text.encode())) - len(gzip.compress(bare.encode()))
+    assert added <= 6_000 and len(gzip.compress(shared.encode())) <= 6_000
+
+
+def test_the_page_of_the_glossary_and_the_others_have_no_marks(soup):
+    for name in (PAGE, "book/ledger.html", "index.html"):
+        assert not soup(name).select("a.bw-term")
+
+
+def test_the_notebooks_know_the_terms():
+    labels = json.loads((ROOT / "_build" / "labels.json").read_text("utf-8"))["labels"]
+    for term in TERMS:
+        entry = labels[f"term:{term.name}"]
+        assert (entry["doc"], entry["anchor"]) == (bt.PAGE, term.anchor)
+    assert {entry.source for entry in ENTRIES if entry.source} <= set(labels)
+
+
+# ---- the cards in a browser ---------------------------------------------------------------------
+
+CARD = ".bw-card"
+# Colours of the card alone; what axe waits for does not depend on the clock, which stands still.
+COLOURS = """() => axe.run('.bw-card', {preload: false, runOnly: ['color-contrast', 'link-in-text-block']})
+  .then(found => found.violations.map(v => v.id + ': ' + v.nodes.map(n => n.html).join(' ')))"""
+INSIDE = """() => {
+  const box = document.querySelector('.bw-card').getBoundingClientRect();
+  return box.left >= 0 && box.right <= document.documentElement.clientWidth && box.top >= 0
+    && box.bottom <= innerHeight && document.documentElement.scrollWidth <= innerWidth;
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def home(site):
+    with served(site) as address:
+        yield address + "/"
+
+
+def opened(browser, address: str, **settings):
+    """A page whose clock only moves when it is told to."""
+    page = browser.new_context(**settings).new_page()
+    page.clock.install()
+    page.goto(address, wait_until="domcontentloaded")
+    page.wait_for_function("document.querySelector('a.bw-term[aria-describedby]') || document.querySelector('#bw-filter')")
+    return page
+
+
+@pytest.fixture(scope="module")
+def desk(browser, home):
+    """A chapter at a desk, with a mouse and a keyboard."""
+    page = opened(browser, home + "chapters/01_bayesian.html", viewport={"width": 1280, "height": 900})
+    yield page
+    page.context.close()
+
+
+@pytest.fixture(scope="module")
+def phone(browser, home):
+    """The same chapter on a narrow phone, with a finger."""
+    page = opened(browser, home + "chapters/01_bayesian.html", viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
+    yield page
+    page.context.close()
+
+
+@pytest.fixture
+def clear(desk):
+    """The desk with no card open, nothing focused and the pointer away."""
+    desk.mouse.move(2, 2)
+    desk.keyboard.press("Escape")
+    desk.evaluate("document.activeElement.blur()")
+    desk.clock.run_for(2000)
+    assert desk.locator(CARD).count() == 0
+    return desk
+
+
+def term_at(page, n: int):
+    """The n-th mark, in view."""
+    link = page.locator("a.bw-term").nth(n)
+    link.scroll_into_view_if_needed()
+    return link
+
+
+def test_the_pointer_opens_a_card_that_it_may_enter(clear):
+    link = term_at(clear, 3)
+    link.hover()
+    assert clear.locator(CARD).count() == 0  # not at once: a pointer that passes opens nothing
+    clear.clock.run_for(400)
+    card = clear.locator(CARD)
+    assert link.get_attribute("href").split("#")[1] in clear.evaluate("Object.keys(bwTerms)")
+    card.hover()
+    clear.clock.run_for(5000)
+    assert card.is_visible()  # hoverable and persistent
+    clear.mouse.move(2, 2)
+    clear.clock.run_for(1000)
+    assert card.count() == 0
+
+
+def test_a_pointer_that_passes_opens_nothing(clear):
+    term_at(clear, 2).hover()
+    clear.clock.run_for(100)
+    clear.mouse.move(2, 2)
+    clear.clock.run_for(3000)
+    assert clear.locator(CARD).count() == 0
+
+
+def test_escape_closes_a_card_without_moving_the_pointer(clear):
+    term_at(clear, 4).hover()
+    clear.clock.run_for(400)
+    assert clear.locator(CARD).is_visible()
+    clear.keyboard.press("Escape")
+    clear.clock.run_for(3000)
+    assert clear.locator(CARD).count() == 0
+
+
+def test_focus_opens_a_card_and_tab_goes_through_its_link(clear):
+    link = term_at(clear, 5)
+    clear.keyboard.press("Tab")
+    link.focus()
+    card = clear.locator(CARD)
+    assert card.is_visible()
+    clear.keyboard.press("Tab")
+    assert clear.evaluate("document.activeElement.textContent") == "All notation"
+    clear.keyboard.press("Escape")
+    assert card.count() == 0
+    assert link.evaluate("link => link === document.activeElement")
+    clear.keyboard.press("Shift+Tab")
+    clear.keyboard.press("Tab")
+    assert card.is_visible()
+    clear.keyboard.press("Tab")
+    clear.keyboard.press("Tab")
+    assert not link.evaluate("link => !!link.nextElementSibling && link.nextElementSibling.matches('.bw-card')")
+
+
+def test_each_mark_points_at_its_words(clear):
+    wrong = clear.evaluate("""() => [...document.querySelectorAll('a.bw-term')].filter(link => {
+      const words = document.getElementById(link.getAttribute('aria-describedby'));
+      return !words || words.textContent.length < 20;
+    }).length""")
+    assert wrong == 0
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_card_can_be_read_in_both_themes(clear, theme):
+    from axe_playwright_python.base import AXE_SCRIPT
+
+    clear.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
+    term_at(clear, 6).hover()
+    clear.clock.run_for(1000)
+    clear.evaluate(AXE_SCRIPT)
+    assert clear.evaluate("document.querySelector('.bw-card').checkVisibility()")
+    clear.clock.resume()
+    assert clear.evaluate(COLOURS) == []
+
+
+def test_a_tap_opens_a_card_inside_the_window_and_another_closes_it(phone):
+    address, n = phone.url, phone.locator("a.bw-term").count()
+    for i in (0, n // 3, n // 2, n - 1):
+        term_at(phone, i).tap()
+        assert phone.locator(CARD).count() == 1 and phone.evaluate(INSIDE)
+    term_at(phone, n - 1).tap()
+    assert phone.locator(CARD).count() == 0
+    assert phone.url == address
+    term_at(phone, 0).tap()
+    phone.touchscreen.tap(180, 700)
+    assert phone.locator(CARD).count() == 0
+
+
+def test_every_card_fits_a_narrow_window(phone):
+    outside = phone.evaluate("""() => [...document.querySelectorAll('a.bw-term')].filter(link => {
+      link.scrollIntoView({ block: 'center' });
+      link.dispatchEvent(new PointerEvent('pointerdown', { pointerType: 'touch', bubbles: true }));
+      link.click();
+      const box = document.querySelector('.bw-card').getBoundingClientRect();
+      return box.left < 0 || box.right > 360 || box.top < 0 || box.bottom > innerHeight;
+    }).map(link => link.textContent)""")
+    assert outside == []
+
+
+def test_the_glossary_can_be_filtered_and_fits_a_phone(browser, home):
+    page = opened(browser, home + PAGE, viewport={"width": 360, "height": 740})
+    assert page.evaluate(OVERFLOW) == []
+    apart = """() => [...document.querySelectorAll('.bw-symbols tbody tr')].filter(row => {
+      const [code, used] = [row.cells[2], row.cells[3]].map(cell => cell.getBoundingClientRect());
+      return code.bottom > used.top + 1 && code.right > used.left + 1;
+    }).length"""
+    assert page.evaluate(apart) == 0
+    page.set_viewport_size({"width": 1000, "height": 740})
+    assert page.evaluate(OVERFLOW) == [] and page.evaluate(apart) == 0
+    too_wide = """() => [...document.querySelectorAll('.bw-name')].filter(name => [...name.getClientRects()].some(
+      box => box.right > name.closest('td').getBoundingClientRect().right + 1)).map(name => name.textContent)"""
+    assert page.evaluate(too_wide) == []
+    page.locator("#bw-filter").fill("kl_bits")
+    shown = page.locator(".bw-symbols tbody tr:visible, .bw-terms > dt:visible")
+    assert 1 <= shown.count() < 10
+    assert page.locator(".bw-filter [role=status]").inner_text().startswith(f"{shown.count()} of {len(ENTRIES)}")
+    page.locator("#bw-filter").fill("")
+    assert shown.count() == len(ENTRIES)
+    page.context.close()
+
+
+def test_without_a_script_the_terms_are_links_and_nothing_is_hidden(browser, home):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(home + "chapters/01_bayesian.html", wait_until="domcontentloaded")
+    link = page.locator("a.bw-term").first
+    anchor = link.get_attribute("href").split("#")[1]
+    link.click(no_wait_after=True)
+    page.wait_for_url(f"**/notation.html#{anchor}")
+    assert page.locator(f"#{anchor}").is_visible() and page.locator("#bw-filter").count() == 0
+    context.close()
+
+
+def test_a_card_opens_on_a_page_from_a_folder(browser, site):
+    page = opened(browser, (site / "chapters/02_tunnel.html").as_uri())
+    term_at(page, 0).hover()
+    page.clock.run_for(400)
+    assert page.locator(CARD).is_visible()
+    page.context.close()
