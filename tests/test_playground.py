@@ -16,7 +16,7 @@ from bayeswind_lib import probes
 
 pytestmark = pytest.mark.xdist_group("browser")
 NETWORK, ORACLE = 2e-5, 1e-9  # bits: single precision in both, double precision in both
-STEP = 50  # milliseconds that one more token may take
+STEP = 0.05  # seconds that one more pair may take
 RIVALS = {"bijection": ["mlp", "lstm", "mamba"], "hmm": ["mlp", "lstm", "mamba"]}
 
 
@@ -161,18 +161,28 @@ def test_the_published_network_and_its_step(page, report_seconds):
     page.wait_for_function("document.querySelector('.bw-explorer').dataset.size === 'published'")
     press(page, "next")
     compare(page, bw.load("bijection-transformer"))
-    steps = """seed => { const host = document.querySelector('.bw-explorer').playground, times = [];
-      host.fresh(seed, 0);
-      const next = document.querySelector('[data-action=next]');
-      while (!next.disabled) { const start = performance.now(); next.click(); document.body.offsetHeight; times.push(performance.now() - start); }
-      return times; }"""
-    found = np.full(19, np.inf)
-    for seed in range(1, 13):  # of each step the best of some episodes: the machine may be busy with others
-        found = np.minimum(found, page.evaluate(steps, seed))
-        if found.max() <= STEP:
-            break
-    report_seconds("one step of the published network, drawn and laid out (slowest)", found.max() / 1000, STEP / 1000)
-    assert found.max() <= STEP, found
+    found = seconds_of_a_step(page)
+    report_seconds("one step of the published network, 31 to 39 tokens, drawn and laid out", found, STEP)
+    assert found <= STEP
+
+
+def seconds_of_a_step(page) -> float:
+    """What the page's own thread works at one more pair, mean of the last five; not what others do meanwhile."""
+    watch = page.context.new_cdp_session(page)
+    watch.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def worked() -> float:
+        metrics = watch.send("Performance.getMetrics")["metrics"]
+        return next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration")
+
+    page.evaluate("document.querySelector('.bw-explorer').playground.fresh(2, 14)")
+    before = worked()
+    for _ in range(5):
+        page.evaluate("() => { document.querySelector('[data-action=next]').click(); document.body.offsetHeight; }")
+    assert root(page).get_attribute("data-shown") == "19"
+    took = (worked() - before) / 5
+    watch.detach()
+    return took
 
 
 # ---- the chain -------------------------------------------------------------------------------------
@@ -519,7 +529,7 @@ def test_small_and_served_and_without_webassembly(browser, tmp_path):
         for action in ("next", "next", "back"):
             press(page, action)
             compare(page, model)
-        assert page.locator(".bw-part").count() == 1 and page.locator("[data-part=look]").count() == 0
+        assert page.locator(".bw-part").count() == 2 and page.locator("[data-part=look]").count() == 0
         page.add_init_script("delete window.WebAssembly")
         page.get_by_role("link", name="Open the playground").click()
         page.locator(".bw-notice").wait_for()
