@@ -59,7 +59,7 @@ def truth_and_inputs(shown: dict, comes_back: bool = False) -> tuple[torch.Tenso
     """The library's exact posterior, float64 (K, Y), and what its networks read (1, T), of the page's episode."""
     if "T" in shown:
         tunnel = bw.tunnels.HMM(3, 3, length=len(shown["symbols"]))
-        T, E = (torch.tensor(shown[name], dtype=torch.float64)[None] for name in "TE")
+        T, E = (torch.tensor(shown[name], dtype=torch.float64)[None] for name in ("T", "E"))
         symbols = torch.tensor([shown["symbols"]])
         episodes = tunnel.episodes(T, E, torch.zeros_like(symbols), symbols)
         return episodes.posterior[0], episodes.inputs

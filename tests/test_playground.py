@@ -243,7 +243,7 @@ def test_the_next_symbol_is_drawn_as_the_filter_says(chain):
     said = chain.evaluate("document.querySelector('.bw-explorer').playground.play.coming")
     episode = root(chain).evaluate(EPISODE)
     truth, _ = truth_and_inputs(episode)
-    T, E = (torch.tensor(episode[name], dtype=torch.float64) for name in "TE")
+    T, E = (torch.tensor(episode[name], dtype=torch.float64) for name in ("T", "E"))
     np.testing.assert_allclose(said, truth[-1] @ T @ E, atol=1e-12)
     drawn = chain.evaluate("""() => Array.from({length: 4000}, (_, i) => { const play = new bwTasks.Chain(1);
       play.chance = bwTasks.range(20).map(() => (i + 0.5) / 4000); play.next(); return play.symbols[1]; })""")
