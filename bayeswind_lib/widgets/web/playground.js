@@ -82,12 +82,19 @@
 
     // Fetch the first network, then put the whole figure in the poster's place.
     async begin() {
-      this.root.append(this.waiting);
+      this.root.append(this.waiting); // what stands there stays above it
       await this.need(this.kind, "main");
       this.root.style.minHeight = `${this.root.offsetHeight}px`;
-      this.build();
-      this.update();
-      new MutationObserver(() => this.draw()).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+      try {
+        this.build();
+        this.update();
+      } catch (problem) {
+        this.waiting.replaceChildren(element("p", { class: "bw-error", role: "alert" }, `The playground could not start: ${problem.message}`));
+        throw problem;
+      }
+      const theme = new MutationObserver(() => this.draw()); // small pictures are drawn in the theme's colour
+      theme.observe(document.documentElement, { attributeFilter: ["data-theme"] });
+      if (this.root.parentElement) theme.observe(this.root.parentElement, { attributeFilter: ["class"] });
       return this;
     }
 
@@ -148,6 +155,8 @@
       if (this.networks[kind === "hmm" ? "hmm" : size]) this.waiting.replaceChildren();
       await this.need(kind, size);
       if (this.wanted !== `${kind} ${size}`) return;
+      // What stays open would fetch its files for the new task, and nobody asked for those yet.
+      if (!this.small && (kind !== this.kind || size !== this.size)) this.closePanels();
       const V = SIZES[size], grown = kind === "bijection" && this.plays.bijection.V !== V;
       Object.assign(this, { kind, size, run: null, momentNow: null, headChosen: false });
       this.off.clear();
@@ -295,7 +304,7 @@
           part(this.id, "curve", "How unsure, step by step", this.entropies.field),
           part(this.id, "look", "Where it looks", this.strip.field,
             element("label", { class: "bw-field", for: `${this.id}-union` }, this.union, " the largest look of any head"), this.lookWords, element("div", { class: "bw-board-line" },
-            element("span", { class: "bw-hint" }, "Every head, by layer: a dark cell is a look. Choose one, or switch it off."), this.lit), this.board.field, this.map.field),
+            element("span", { class: "bw-hint" }, "Every head, by layer: a filled cell is a look. Choose one, or switch it off."), this.lit), this.board.field, this.map.field),
           element("div", { class: "bw-panels" }, this.compare.field, this.training.field)),
         this.tour.field, this.live);
     }
@@ -303,7 +312,7 @@
     header() {
       const tasks = radios(this.id, "task", "Task", [["bijection", "bijection"], ["hidden chain (HMM)", "hmm"]], this.kind,
         (kind) => this.choose(kind, "main"));
-      const words = `${SIZES.published} keys, published size (fetches ${megabytes([FILES.bijection.published])})`;
+      const words = `${SIZES.published} keys, as published (${megabytes([FILES.bijection.published])})`;
       this.sizes = radios(this.id, "size", "Network", [[`${SIZES.main} keys`, "main"], [words, "published"]], this.size,
         (size) => this.choose("bijection", size));
       return element("div", { class: "bw-controls bw-header" }, tasks, this.sizes, this.tour.opener);
@@ -435,6 +444,8 @@
     const { task = "bijection", home = "", seed = 0, shown = 5 } = root.dataset;
     const given = { small: "small" in root.dataset, task, home, seed: +seed, shown: +shown };
     root.dataset.mounted = "true";
+    root.setAttribute("role", "group");
+    root.setAttribute("aria-label", "Playground");
     root.playground = new Playground(root, `bw-playground-${++mounted}`, { ...given, ...options });
     return root.playground;
   }

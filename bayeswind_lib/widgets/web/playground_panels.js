@@ -94,9 +94,11 @@
   // ---- the chain's episode -----------------------------------------------------------------------
 
   function chainEditor(id, host) {
-    const drag = (which) => (row, border, place) => host.act((play) => play.move(which, row, border, place), { later: true, drag: true });
-    const moves = bwChain.matrixEditor("T", "T: where the chain goes next, percent", "state", drag("transition"));
-    const shows = bwChain.matrixEditor("E", "E: what it emits, percent", "symbol", drag("emission"));
+    const drag = (which) => (row, border, place, atOnce) =>
+      host.act((play) => play.move(which, row, border, place), { later: !atOnce, drag: true });
+    const grab = () => { host.dragging = false; }; // what follows is undone by itself
+    const moves = bwChain.matrixEditor("T", "T: where the chain goes next, percent", "state", grab, drag("transition"));
+    const shows = bwChain.matrixEditor("E", "E: what it emits, percent", "symbol", grab, drag("emission"));
     const steps = stepButtons(host, "Next symbol, drawn");
     const seed = seedField(id, host, "Random chain");
     const over = button("Start over", "restart", () => host.act((play) => play.restart(play.symbols[0])));
@@ -134,7 +136,7 @@
   function opening(host, name, title, needs, shown, closed = () => {}) {
     const words = element("span", {}), size = element("span", { class: "bw-size" });
     const trouble = element("div", {}), body = element("div", { class: "bw-more-body" });
-    const details = element("details", { class: "bw-part bw-more", "data-part": name, ontoggle: () => (details.open ? draw() : closed()) },
+    const details = element("details", { class: "bw-part bw-more", "data-part": name, ontoggle: () => (details.open ? draw() : shut()) },
       element("summary", {}, words, size), trouble, body);
     words.textContent = title;
     const waiters = [];
@@ -147,6 +149,11 @@
       if (wanted !== key) return;
       loaded = found;
       draw();
+    }
+
+    function shut() {
+      body.replaceChildren(); // when it opens again, nothing old is to be seen first
+      closed();
     }
 
     // Open it; fulfilled when it shows what it loaded.

@@ -74,7 +74,7 @@
       },
     },
     {
-      title: "Switch a head off", part: "look",
+      title: "Switch a head off", part: "answer",
       async set(host) {
         await bijection(host, 7);
         const name = mostNeeded(host);
@@ -83,8 +83,8 @@
         host.update();
       },
       say: (host) => `Of all heads, this answer needs ${[...host.off][0]} most. With it off, KL rises from ` +
-        `${bits(measures(host.seen.exact[host.play.shown], host.seen.whole[host.play.shown]).divergence)} to ${bits(host.now.divergence)}: look at the bars. ` +
-        "\u201cAll on\u201d mends it.",
+        `${bits(measures(host.seen.exact[host.play.shown], host.seen.whole[host.play.shown]).divergence)} to ${bits(host.now.divergence)}. ` +
+        "Grey: the whole network. \u201cAll on\u201d, under \u201cWhere it looks\u201d, mends it.",
     },
     {
       title: "Not every network can", part: "compare",
@@ -135,8 +135,8 @@
     const stop = button("End the tour", "tour-end", end);
     const opener = button("Guided tour", "tour", () => go(0));
     const field = element("div", { class: "bw-tour", role: "region", "aria-label": "Guided tour", hidden: true },
-      element("div", { "aria-live": "polite" }, title, words),
-      element("div", { class: "bw-buttons" }, next, back, stop, counted));
+      element("div", { "aria-live": "polite" }, element("div", { class: "bw-tour-head" }, title, counted), words),
+      element("div", { class: "bw-buttons" }, next, back, stop));
 
     const light = (name) => host.root.querySelectorAll(".bw-part").forEach((one) => one.classList.toggle("bw-lit", one.dataset.part === name));
 

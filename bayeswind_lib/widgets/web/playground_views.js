@@ -94,7 +94,7 @@
     function build(box, top, rows, labels, heading, below) {
       const f = frame(box, height, heading, margin), step = (f.right - f.left) / labels.length;
       const toY = (p) => f.bottom - (p / top) * (f.bottom - f.top), wide = Math.min(step * 0.76, 64);
-      axes(f, [0, top / 2, top], toY, heading, below, (p) => String(p));
+      axes(f, heading ? [0, top / 2, top] : [0, top], toY, heading, below); // a small drawing has no room for more
       const skip = Math.ceil(Math.max(...labels.map((word) => word.length)) * 8 / step);
       const left = (y) => f.left + (y + 0.5) * step - wide / 2;
       const rect = (kind, x, width) => element("rect", { x, width, class: kind });
@@ -315,13 +315,14 @@
   function matrix(pin) {
     function paint(box, { tokens, pattern, from, to, title }) {
       const T = tokens.length, width = Math.max(box.knownWidth ?? box.clientWidth, 200), left = 34, top = 24;
-      const size = Math.min((width - left - 2) / T, 24), every = Math.ceil(14 / size);
+      const size = Math.min((width - left - 2) / T, 24), every = Math.ceil(12 / size);
+      const wide = Math.ceil((6.2 * Math.max(...tokens.map((token) => token.short.length)) + 5) / size);
       const f = frame(box, top + size * T + 4, tell(tokens, pattern, from, title));
       const label = (t) => t === from || (t % every === 0 && (Math.abs(t - from) >= every));
       const boxAt = (s, t, kind) => element("rect", { x: left + s * size, y: top + t * size, width: size - 0.6, height: size - 0.6, class: kind });
       pattern.forEach((_, t) => {
         if (label(t)) f.svg.append(text(left - 5, top + (t + 0.5) * size + 4, tokens[t].short, "end", `bw-tick ${t === from ? "bw-row-now" : ""}`));
-        if (t % every === 0) f.svg.append(text(left + (t + 0.5) * size, top - 7, tokens[t].short, "middle", "bw-tick"));
+        if (t % wide === 0) f.svg.append(text(left + (t + 0.5) * size, top - 7, tokens[t].short, "middle", "bw-tick"));
       });
       f.svg.append(...shares(pattern, left, top, size));
       f.svg.append(element("path", { d: `M${left} ${top}${range(T).map((t) => `V${top + (t + 1) * size}H${left + (t + 1) * size}`).join("")}`, class: "bw-diagonal" }),
