@@ -12,7 +12,7 @@ CLOCK := start=$$(date +%s)
 TOOK = echo "$(1): $$(( $$(date +%s) - start )) s"
 
 .DEFAULT_GOAL := help
-.PHONY: help install book html notebooks browser test serve records picture weights bench lint clean
+.PHONY: help install book html notebooks browser test serve records picture pdf kernel weights bench lint clean
 
 help:  ## list what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */  make \1\t/' | expand -t 20
@@ -27,6 +27,9 @@ html: install
 book: html  ## build the book, make the notebooks, say where to open it
 	@$(RUN) book/build_notebooks.py
 	@echo "open _build/html/index.html in a browser, or run: make serve"
+
+pdf: html browser  ## print the whole book into one file, _build/bayesian-wind-tunnel.pdf (minutes)
+	@$(RUN) book/pdf.py
 
 notebooks: book  ## make chapters/*.ipynb from chapters/*.md, with the numbers of the build
 
@@ -52,11 +55,15 @@ records: install  ## compute anew what the chapters quote but do not run (long)
 picture: install  ## draw README's and the landing page's picture from the shipped network
 	@$(RUN) book/picture.py
 
+kernel: install  ## compile the matrix product of the network in the page, after a change of matmul.wat
+	@$(RUN) book/kernel.py
+
 weights: html browser  ## weigh every page of the built book, and store the record behind the page
 	@$(RUN) book/weights.py
 
-bench: install  ## measure samplers and training steps on this machine, and store the record behind the page
+bench: install browser  ## measure samplers, training steps and networks in the page here, and store the records behind the pages
 	@$(RUN) -m bayeswind_lib bench --store
+	@$(RUN) book/measure_engine.py
 
 lint: install  ## style and spelling
 	@$(RUN) -m ruff check .

@@ -27,11 +27,10 @@ from urllib.parse import unquote, urlsplit
 
 import yaml
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
 import address
 import browser
 
+HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 SITE = ROOT / "_build" / "html"
 OUTPUT = ROOT / "_build" / "bayesian-wind-tunnel.pdf"
@@ -40,10 +39,10 @@ HOME = "http://book.invalid/"  # ".invalid" is a name that no network knows (RFC
 WHOLE = "whole-book.html"
 FONTS = "fonts-of-the-book/"
 # What may take how long, in seconds, on a slow machine: one page, all formulas, one print.
-LIMITS = {"page": 90, "formulas": 300, "print": 400}
+LIMITS = {"page": 120, "formulas": 600, "print": 900}
 OLDEST_CHROMIUM = 131  # the first that prints page numbers asked for in CSS
 # A4 less the margins of pdf.css, in CSS px of 1/96 inch.
-PAPER = {"width": round((210 - 2 * 21) / 25.4 * 96), "height": round((297 - 20 - 22) / 25.4 * 96)}
+PAPER = {"width": int((210 - 2 * 19) / 25.4 * 96), "height": int((297 - 20 - 21) / 25.4 * 96)}
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
 
 
@@ -64,14 +63,18 @@ class Part:
 
 def names_in(entries: Sequence[dict]) -> list[str]:
     """The pages of a list of `_toc.yml`, with those below them."""
-    return [name for e in entries for name in (e.get("file"), *names_in(e.get("sections", []))) if name]
+    return [
+        name for e in entries for name in (e.get("file"), *names_in(e.get("sections", []))) if name
+    ]
 
 
 def parts_of(root: Path = ROOT) -> list[Part]:
     """The parts of the book, in the order of `_toc.yml`; the first one holds the landing page."""
     toc = yaml.safe_load((root / "_toc.yml").read_text("utf-8"))
     parts = [Part("", [toc["root"], *names_in(toc.get("chapters", []))])]
-    return parts + [Part(p.get("caption", ""), names_in(p["chapters"])) for p in toc.get("parts", [])]
+    return parts + [
+        Part(p.get("caption", ""), names_in(p["chapters"])) for p in toc.get("parts", [])
+    ]
 
 
 def chosen(parts: list[Part], documents: Sequence[str] | None) -> list[Part]:
@@ -204,7 +207,7 @@ async def within(kind: str, what: str, work: Awaitable):
 
     try:
         return await asyncio.wait_for(work, LIMITS[kind])
-    except asyncio.TimeoutError:
+    except TimeoutError:
         raise CannotPrint(f"{what}: no answer in {LIMITS[kind]} s") from None
     except Error as problem:
         raise CannotPrint(f"{what}: {problem.message.splitlines()[0]}") from problem
@@ -258,7 +261,9 @@ def mathjax(site: Path, document: str) -> str:
         return ""
     # Beside this text its formulas would stand a little too tall.
     scale = "window.MathJax.chtml = {scale: 0.95};"
-    return f'<script>{settings[1]};{scale}</script>\n<script defer src="{HOME}{script[1]}"></script>'
+    return (
+        f'<script>{settings[1]};{scale}</script>\n<script defer src="{HOME}{script[1]}"></script>'
+    )
 
 
 def running_heads(titles: dict[str, str]) -> str:
@@ -275,10 +280,9 @@ def running_heads(titles: dict[str, str]) -> str:
 
 def line_of_contents(anchor: str, words: str, kind: str) -> str:
     """A line of the contents: the words, and the page that is filled in later."""
-    return (
-        f'<li class="{kind}"><a href="#{anchor}">{html.escape(words)}</a><i></i>'
-        f'<a class="bw-page-of" data-page-of="{anchor}" href="#{anchor}" aria-hidden="true"></a></li>'
-    )
+    page = f'<a class="bw-page-of" data-page-of="{anchor}" href="#{anchor}"></a>'
+    link = f'<a href="#{anchor}">{html.escape(words)}</a>'
+    return f'<li class="{kind}">{link}<i></i>{page}</li>'
 
 
 def table_of_contents(parts: list[Part], headings: dict[str, list]) -> str:
@@ -404,7 +408,7 @@ class Book:
 
 
 async def print_book(parts: list[Part], site: Path, say=print) -> Book:
-    """Take all pages, join them, print them."""
+    """Take all pages, join them, print them; `say` is told how far it is."""
     documents = [name for part in parts for name in part.documents]
     async with press(site) as window:
         articles = {}
@@ -424,8 +428,8 @@ async def print_book(parts: list[Part], site: Path, say=print) -> Book:
         notes = await within("formulas", "fitting the pages", window.run("() => bwPdf.fit()"))
         if dead := await window.run("() => bwPdf.deadLinks()"):
             raise CannotPrint(f"links that lead nowhere: {', '.join(dead[:5])}")
-        say("formulas set, printing")
-        data, where = await number_pages(window)
+        say("formulas set")
+        data, where = await number_pages(window, say)
     return Book(data, where, headings, notes)
 
 
@@ -434,12 +438,13 @@ def titles_of(headings: dict[str, list]) -> dict[str, str]:
     return {document: found[0][1] for document, found in headings.items()}
 
 
-async def number_pages(window: Press) -> tuple[bytes, dict[str, tuple[int, float]]]:
+async def number_pages(window: Press, say) -> tuple[bytes, dict[str, tuple[int, float]]]:
     """Print until the numbers in the contents are those of the pages; twice suffices."""
     told: dict[str, int] = {}
     for attempt in range(1, 4):
         data = await within("print", f"print no. {attempt}", printed(window))
-        where, _ = places(data)
+        where, count = places(data)
+        say(f"print {attempt}: {count} pages")
         pages = {anchor: page for anchor, (page, _) in where.items()}
         if told == pages:
             return data, where
@@ -449,6 +454,77 @@ async def number_pages(window: Press) -> tuple[bytes, dict[str, tuple[int, float
 
 
 # --- the finished file -----------------------------------------------------------------------
+
+
+def is_idle(element) -> bool:
+    """Whether an element of the file's structure says nothing: a <span>, a letter of a formula."""
+    said = {"/ID", "/Alt", "/ActualText", "/E", "/T"}
+    return element.get("/S") in ("/NonStruct", "/Div", "/Span") and not said & set(element)
+
+
+def kids_of(element) -> list:
+    """What an element of the structure holds: elements, numbers of content, or records of them."""
+    kids = element.get("/K", [])
+    return list(kids) if isinstance(kids, list) else [element.raw_get("/K")]
+
+
+def flatten_structure(reader) -> int:
+    """Take out the elements that say nothing, each replaced by what it holds; returns how many.
+
+    Chromium writes one for every coloured word of a program: four of five objects of the file.
+    """
+    from pypdf.generic import ArrayObject, DictionaryObject, NameObject
+
+    tree = reader.root_object.get("/StructTreeRoot")
+    if tree is None:
+        return 0
+    heirs = {}  # number of an element that goes -> reference of the one that takes its content
+
+    def record(kid, owner):
+        """A number of content together with its page, which the element that goes would say."""
+        if not isinstance(kid, int) or "/Pg" not in owner:
+            return kid
+        entry = {"/Type": NameObject("/MCR"), "/Pg": owner.raw_get("/Pg"), "/MCID": kid}
+        return DictionaryObject({NameObject(key): value for key, value in entry.items()})
+
+    # A stack and not a recursion: formulas nest deeply. An entry is (reference, element).
+    stack = kids_of(tree)
+    while stack:
+        owner = stack.pop()
+        element, kept = owner.get_object(), ArrayObject()
+        waiting = [(kid, element) for kid in reversed(kids_of(element))]
+        while waiting:
+            kid, source = waiting.pop()
+            child = kid.get_object()
+            if not isinstance(child, DictionaryObject) or "/S" not in child:
+                kept.append(kid if source is element else record(kid, source))
+            elif is_idle(child):
+                heirs[kid.idnum] = owner
+                waiting.extend((inner, child) for inner in reversed(kids_of(child)))
+            else:
+                child[NameObject("/P")] = owner
+                kept.append(kid)
+                stack.append(kid)
+        element[NameObject("/K")] = kept
+    redirect(tree["/ParentTree"], heirs)
+    return len(heirs)
+
+
+def redirect(node, heirs: dict) -> None:
+    """In the tree from content to elements, put the heirs in the place of those that went."""
+    for kid in node.get("/Kids", []):
+        redirect(kid.get_object(), heirs)
+    numbers = node.get("/Nums", [])
+    for place in range(1, len(numbers), 2):
+        entry = numbers[place]
+        row = entry.get_object()
+        if isinstance(row, list):
+            for i in range(len(row)):
+                old = list.__getitem__(row, i)
+                row[i] = heirs.get(getattr(old, "idnum", None), old)
+        else:
+            old = list.__getitem__(numbers, place)
+            numbers[place] = heirs.get(getattr(old, "idnum", None), old)
 
 
 def outline_of(parts: list[Part], book: Book) -> list[tuple[int, str, str]]:
@@ -512,6 +588,7 @@ def finish(parts: list[Part], book: Book) -> bytes:
     bad = trouble_with(links_of(reader), {n.lstrip("/") for n in reader.named_destinations})
     if bad:
         raise CannotPrint("links that lead nowhere: " + "; ".join(bad[:5]))
+    flatten_structure(reader)
     writer = PdfWriter(clone_from=reader)
     add_outline(writer, parts, book)
     about = {"/Title": settings["title"], "/Author": settings["author"]}

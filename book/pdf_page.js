@@ -5,18 +5,24 @@
 
   // Buttons that copy or open something, links to a heading's own address, scripts, what only a
   // dark page shows, and code that the page hides behind a click (its output stays).
-  const UNWANTED = "script, noscript, style, .headerlink, .copybtn, .only-dark, .toctree-wrapper, " +
-    ".toggle-button, button.toggle-button, .tag_bootstrap, template, " +
-    "details.hide:not([open]), .cell_input.hidden";
+  const UNWANTED = "script, noscript, template, .headerlink, .copybtn, .only-dark, .toctree-wrapper, " +
+    ".toggle-button, details.hide";
   const POINTS_TO_IDS = ["for", "aria-labelledby", "aria-describedby", "aria-controls", "headers"];
   const HEADINGS = "h1, h2, h3, h4, h5, h6";
 
   // What stays on one page where it is short: the boxes, because an empty frame would stay behind.
-  const SHORT = ".cell_input, .cell_output > .output, .highlight, table, div.proof, div.admonition";
+  const SHORT = ".bw-explorer, .cell_input, .cell_output > .output, .highlight, table, div.proof, div.admonition";
   const PAGE = 960; // px, the height that a page has for its text
 
   const nameOf = (doc) => doc.replaceAll("/", "-");
   const idIn = (doc, id) => `${nameOf(doc)}--${id}`;
+
+  const made = (name, kind, words = "") => {
+    const node = document.createElement(name);
+    node.className = kind;
+    node.textContent = words;
+    return node;
+  };
 
   // ---- taking a page ---------------------------------------------------------------------------
 
@@ -48,6 +54,19 @@
     const doc = path.replace(/\.html$/, "") || "index";
     if (doc in documents) return anchor ? `#${idIn(documents[doc], anchor)}` : `#${nameOf(documents[doc])}`;
     return site + path + url.search + url.hash;
+  }
+
+  // Words that a page folds away are shown. Of folded data only the line that names them stays.
+  function unfold(article) {
+    for (const node of article.querySelectorAll(".toggle-hidden")) node.classList.remove("toggle-hidden");
+    for (const fold of [...article.querySelectorAll("details")]) {
+      fold.open = true;
+      if (!fold.querySelector("pre")) continue;
+      const line = made("p", "bw-folded");
+      line.id = fold.id;
+      line.append(...(fold.querySelector("summary")?.childNodes ?? []));
+      fold.replaceWith(line);
+    }
   }
 
   // Every id gets the name of its page before it, so that all pages can stand in one document.
@@ -85,13 +104,6 @@
       }
     }
   }
-
-  const made = (name, kind, words = "") => {
-    const node = document.createElement(name);
-    node.className = kind;
-    node.textContent = words;
-    return node;
-  };
 
   // A page number that is known only after printing: book/pdf.py finds it, fillNumbers writes it.
   function pageOf(id) {
@@ -137,9 +149,9 @@
     const { doc, address } = settings;
     const article = document.querySelector("article.bd-article");
     if (!article) throw new Error("the page has no article");
-    for (const node of article.querySelectorAll("details:not(.hide)")) node.open = true;
     keepState(article);
     for (const node of article.querySelectorAll(UNWANTED)) node.remove();
+    unfold(article);
     for (const image of article.querySelectorAll("img")) {
       const frame = image.closest("a"); // a link to the picture itself
       if (frame && frame.href === image.src) frame.replaceWith(image);
@@ -229,7 +241,7 @@
       output.style.whiteSpace = "";
     }
     for (const box of document.querySelectorAll(SHORT)) {
-      const room = box.matches("table") ? PAGE / 2 : PAGE / 4;
+      const room = PAGE * (box.matches(".bw-explorer") ? 0.97 : box.matches("table") ? 0.5 : 0.25);
       box.classList.toggle("bw-short", box.getBoundingClientRect().height < room);
     }
     return left;

@@ -134,7 +134,8 @@ def main() -> int:
     record = measure(SITE)
     FILE.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
     heaviest = max(record["pages"], key=lambda row: row["compressed"])
-    print(f"{len(record['pages'])} pages; {heaviest['page']}: {heaviest['compressed'] / 1000:.0f} kB")
+    size = f"{heaviest['compressed'] / 1000:.0f} kB"
+    print(f"{len(record['pages'])} pages, the heaviest {heaviest['page']} with {size}")
     for name, seconds in record["first_figure"].items():
         print(f"first figure of {name} after {seconds} s")
     return int(heaviest["compressed"] > LIMIT)

@@ -22,7 +22,7 @@ PAGE = """<!DOCTYPE html><html lang="en" data-theme="{theme}"><head><meta charse
 <meta name="viewport" content="width=device-width, initial-scale=1"><title>Explorer</title>
 <link rel="stylesheet" href="explorer.css"><link rel="stylesheet" href="{name}_explorer.css">
 <style>html[data-theme=dark] {{ background: #14181e; color: #eee }} body {{ margin: 12px }}</style>
-<script defer src="explorer.js"></script>{scripts}<script defer src="{name}_explorer.js"></script></head>
+{head}<script defer src="explorer.js"></script>{scripts}<script defer src="{name}_explorer.js"></script></head>
 <body><main><h1>Page</h1><div class="bw-explorer" data-explorer="{name}"></div></main></body></html>"""
 
 MOUNT = '.bw-explorer[data-explorer="bijection"]'
@@ -66,8 +66,11 @@ PLAY = """(root, {size, replacement, asks}) => {
 
 @contextlib.contextmanager
 def explorer_opener(name: str, browser, folder: Path) -> Iterator[Callable]:
-    """A function that opens the explorer from a folder; any error on the page fails the test."""
-    contexts, errors = [], []
+    """A function that opens the explorer from a folder; any error on the page fails the test.
+
+    Its lists `errors` and `asked` hold what the pages complained of, and the addresses of their requests.
+    """
+    contexts, errors, asked = [], [], []
     shutil.copytree(WEB, folder, dirs_exist_ok=True)
     for file in (f"{name}_explorer.js", f"{name}_explorer.css"):
         shutil.copy(STATIC / file, folder)
@@ -76,19 +79,22 @@ def explorer_opener(name: str, browser, folder: Path) -> Iterator[Callable]:
         networks.write(folder, file)
     scripts = [f'<script defer src="{file}"></script>' for file in (ENGINE if weights else ())]
 
-    def opened(theme="light", width=1280, wait=True, **settings):
-        (folder / "page.html").write_text(PAGE.format(theme=theme, name=name, scripts="".join(scripts)), "utf-8")
+    def opened(theme="light", width=1280, wait=True, head="", **settings):
+        text = PAGE.format(theme=theme, name=name, scripts="".join(scripts), head=head)
+        (folder / "page.html").write_text(text, "utf-8")
         context = browser.new_context(viewport={"width": width, "height": 900}, **settings)
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(30_000)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", lambda message: errors.append(message.text))
+        page.on("request", lambda request: asked.append(request.url))
         page.goto((folder / "page.html").as_uri())
         if weights and wait and settings.get("java_script_enabled", True):
             page.wait_for_selector(".bw-explorer[data-state=ready]")
         return page
 
+    opened.errors, opened.asked = errors, asked
     yield opened
     for context in contexts:
         context.close()

@@ -141,6 +141,26 @@ def figures(folder: Path) -> list[tuple[Path, Path, str | None]]:
     return found
 
 
+PICTURE = re.compile(r'<img [^>]*src="([^"]*_images/[^"]+\.png)"')
+NUMBERS = re.compile(r'<details class="bw-data">(.*?)</details>', re.S)
+FILE_OF = re.compile(r'<a href="([^"]+)" download="[^"]+">')
+SHOWN = re.compile(r"<td>([^<]*)</td>")
+
+
+def numbers_of_figures(folder: Path) -> list[tuple[Path, Path, Path | None, list[str]]]:
+    """All pictures that cells made: (page, picture, file of its numbers or None, cells of its table)."""
+    found = []
+    for source in pages(folder):
+        # A piece of the page for each picture: what stands between it and the next one.
+        _, *pieces = PICTURE.split(source.read_text("utf-8"))
+        for address, after in zip(pieces[::2], pieces[1::2], strict=True):
+            content = (NUMBERS.search(after) or [None, ""])[1]
+            link = FILE_OF.search(content)
+            file = target(source, link[1])[0] if link else None
+            found.append((source, target(source, address)[0], file, SHOWN.findall(content)))
+    return found
+
+
 def images_without_words(folder: Path) -> list[str]:
     """Images of any kind whose alternative text is missing or just a file name."""
     return [

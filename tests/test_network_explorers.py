@@ -226,6 +226,63 @@ def without_numbers(shown) -> str:
     return re.sub(r"[\d.]+", "", shown.words if hasattr(shown, "words") else shown.text_content())
 
 
+# ---- until the network is there -------------------------------------------------------------------
+
+
+FAR = "<style>h1 { margin-bottom: 4000px }</style>"  # the explorer stands far below what is seen
+
+
+@pytest.fixture(params=["attention", "ablation", "training"])
+def opener(request, browser, tmp_path):
+    with explorer_opener(request.param, browser, tmp_path) as opened:
+        yield opened
+
+
+def weights_asked(opener) -> int:
+    return sum("/networks/" in address for address in opener.asked)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_is_asked_for_before_a_reader_comes(opener, width):
+    """Then once; and what stands below the explorer stays where it was."""
+    page = opener(width=width, wait=False, head=FAR)
+    root, status = page.locator(".bw-explorer"), page.locator("[role=status]")
+    assert root.get_attribute("data-state") == "waiting" and weights_asked(opener) == 0
+    assert "loaded when you come" in status.text_content()
+    before = root.bounding_box()["height"]
+    root.scroll_into_view_if_needed()
+    page.wait_for_selector("[data-state=ready]")
+    assert weights_asked(opener) == 1 and page.locator("svg[role=img]").count() >= 2
+    assert root.bounding_box()["height"] == pytest.approx(before, abs=40)
+
+
+def test_the_keyboard_is_enough_to_load_it(opener):
+    """Tab reaches the box, which then loads, and the focus stands on its first control."""
+    page = opener(wait=False, head=FAR)
+    page.keyboard.press("Tab")
+    page.wait_for_selector("[data-state=ready]")
+    assert page.evaluate("document.activeElement === document.querySelector('.bw-explorer input')")
+    assert weights_asked(opener) == 1
+
+
+def test_a_failure_is_told_and_can_be_tried_again(opener, tmp_path):
+    (tmp_path / "networks").rename(tmp_path / "away")
+    page = opener(wait=False)
+    page.wait_for_selector("[data-state=failed]")
+    assert "missing or damaged" in page.locator("[role=status]").text_content()
+    assert opener.errors.pop().startswith("Failed to load resource")  # the browser itself says so, once
+    (tmp_path / "away").rename(tmp_path / "networks")
+    page.get_by_role("button", name="Try again").click()
+    page.wait_for_selector("[data-state=ready]")
+    assert weights_asked(opener) == 2
+
+
+def test_without_webassembly_the_reader_is_told(browser, tmp_path):
+    with explorer_opener("attention", browser, tmp_path) as opened:
+        page = opened(head="<script>delete window.WebAssembly</script>")
+        assert "plain JavaScript" in page.locator(".bw-notice").text_content()
+
+
 # ---- in a notebook ------------------------------------------------------------------------------
 
 

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import base64
+import csv
+import doctest
+import html
+import importlib
+import io
+import json
 import re
+import sys
 
 import pytest
 import torch
 
-from _support import CHAPTERS, ROOT, pages
+from _support import CHAPTERS, ROOT, pages, site_folder
 from _support_site import (
     broken_links,
     figures,
     images_without_words,
     machine_paths,
     missing_resources,
+    numbers_of_figures,
     outside_resources,
     widget_managers,
 )
 
 import bayeswind_lib as bw
+
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
+import bayeswind_data
+import bayeswind_light
 
 # "largest gap 0.012 bits at position 7": a size, and where it is.
 LARGEST_GAP = re.compile(
@@ -69,6 +82,83 @@ def test_alternative_text_is_the_one_made_from_the_data(site):
         with Image.open(path) as picture:
             written = picture.info.get("Description", "")
         assert " ".join(written.split()) == " ".join((alt or "").split()), f"{source.name}: {path}"
+
+
+def written_numbers(path) -> dict:
+    """What the plotting function wrote into a picture, before the site's copy was made lighter."""
+    from PIL import Image
+
+    with Image.open(site_folder().parent / "jupyter_execute" / path.name) as picture:
+        return json.loads(picture.info["bwData"])
+
+
+def test_every_figure_has_its_numbers(site):
+    """Under each picture a table and a file; the file holds what was drawn, to the last digit."""
+    found = numbers_of_figures(site)
+    assert {(source, path) for source, path, _, _ in found} == {(s, p) for s, p, _ in figures(site)}
+    mute = [f"{source.name}: {path.name}" for source, path, file, shown in found if not (file and shown)]
+    assert not mute
+    assert len({file for _, _, file, _ in found}) == len(found), "two figures share a file"
+    for source, path, file, _ in found:
+        heads, *rows = csv.reader(io.StringIO(file.read_text("utf-8")))
+        written = written_numbers(path)
+        told = [list(map(str, column)) for column in written["columns"]]
+        assert (heads, list(map(list, zip(*rows, strict=True)))) == (written["heads"], told), f"{source.name}: {file}"
+
+
+def test_the_table_shows_numbers_of_the_file(site):
+    """Each number shown is one of the file's, with four digits."""
+    for source, path, _, shown in numbers_of_figures(site):
+        columns = written_numbers(path)["columns"]
+        cells = {bayeswind_data.cell(value) for column in columns for value in column}
+        assert set(map(html.unescape, shown)) <= set(map(html.unescape, cells)), f"{source.name}: {path.name}"
+        assert any(re.search(r"\d", cell) for cell in shown), f"{source.name}: {path.name}"
+
+
+@pytest.mark.parametrize("name", ["bayeswind_data", "bayeswind_light"])
+def test_examples_in_the_book_s_own_code(name):
+    result = doctest.testmod(importlib.import_module(name))
+    assert result.failed == 0 and (result.attempted or name == "bayeswind_light")
+
+
+def test_long_tables_are_shown_in_part_and_say_so():
+    numbers = {"heads": ["step", "a: KL (bits)"], "columns": [list(range(90)), [0.5] * 90], "shape": None}
+    written = bayeswind_data.long_table(numbers)
+    assert written.count("<tr>") == 1 + 30 and "<caption>KL (bits); every 3rd row</caption>" in written
+    grid = {"heads": ["row", "column", "w"], "columns": [["a"] * 2 + ["b"] * 2, ["c", "d"] * 2, [1.0, 2.0, 3.0, 4.0]]}
+    (written,) = bayeswind_data.grids(grid | {"shape": [2, 2]})
+    assert '<th scope="row">b</th><td>3</td><td>4</td>' in written
+
+
+def test_icons_in_use_come_with_the_page(site):
+    """No page needs the theme's script of all icons, or one of its large fonts."""
+    known = bayeswind_light.places((bayeswind_light.theme("pydata_sphinx_theme") / bayeswind_light.STATIC / bayeswind_light.SHEET).read_text("utf-8"))
+    used = {name for page in pages(site) for name in icon_classes(page.read_text("utf-8"))} & known.keys()
+    assert len(used) > 10 and used <= bayeswind_light.used_names()
+    kept = bayeswind_light.places((site / "_static" / bayeswind_light.SHEET).read_text("utf-8"))
+    assert used <= kept.keys() and len(kept) < 100
+    held = icons_held((site / "_static/icons.css").read_text("utf-8"))
+    assert {known[name] for name in used} <= held
+    assert not list(site.rglob("fontawesome.js*"))
+
+
+def icon_classes(text: str) -> set[str]:
+    """The icons that a page's elements ask for."""
+    classes = re.findall(r'<i class="([^"]*)"', text)
+    return {name for words in classes for name in bayeswind_light.names_in(words)}
+
+
+def icons_held(sheet: str) -> set[int]:
+    """The characters of the fonts inside a style sheet; none of them under the reserved name."""
+    from fontTools.ttLib import TTFont
+
+    held = set()
+    for code in re.findall(r"data:font/woff;base64,([\w+/=]+)", sheet):
+        font = TTFont(io.BytesIO(base64.b64decode(code)))
+        held |= font.getBestCmap().keys()
+        assert "Awesome" not in str(font["name"].getDebugName(1)) + str(font["name"].getDebugName(4))
+    assert "SIL Open Font License 1.1" in sheet
+    return held
 
 
 def test_no_widget_manager(site):

@@ -15,3 +15,12 @@ window.addEventListener("load", () => {
   if (window.MathJax && MathJax.startup) MathJax.startup.promise.then(reachable);
 });
 window.addEventListener("resize", reachable);
+
+// Paper is white: a page that is shown in dark colours is printed in light ones.
+const colours = document.documentElement.dataset;
+let shown = "";
+window.addEventListener("beforeprint", () => {
+  shown = colours.theme;
+  colours.theme = "light";
+});
+window.addEventListener("afterprint", () => { colours.theme = shown; });

@@ -1,0 +1,138 @@
+"""Every explorer of a notebook has a twin that needs no kernel, and every control of a twin does something.
+
+The network is blocked. Each control of each explorer is moved, on a page of its own: what is drawn or
+told has to change, and nothing may be thrown.
+"""
+
+from __future__ import annotations
+
+import pytest
+from _support import CHAPTERS, ROOT
+from _support_browser import chromium
+from _support_explorer import STATIC, WEB, explorer_opener
+from test_explorers import FULL
+
+from bayeswind_lib import widgets
+
+pytestmark = pytest.mark.xdist_group("browser")
+# Explorers whose twin is an explorer of another name on the page: chapter 5 shows what networks
+# answer on the chain that chapter 4's explorer filters.
+TWINS = {"hmm_answers": "hmm"}
+# Move every control that was not yet seen to change anything; returns {control: whether it did}.
+# A control that is closed now, or a choice already made, stays out: it is tried again later. The
+# words beside a control do not count as a change, and a number that waits for a button gets it pressed.
+MOVE = """async seen => {
+  const root = document.querySelector('.bw-explorer');
+  const controls = () => [...root.querySelectorAll('input, button, select, textarea, [role=button]')];
+  const name = e => {
+    const own = e.dataset.action || e.dataset.chip || e.dataset.head || (e.id || e.name).replace(/^bw-\\w+?-\\d+-/, '');
+    return [e.type || e.tagName, own, e.type === 'radio' ? e.value : ''].filter(Boolean).join(' ');
+  };
+  const drawn = () => {
+    const copy = root.cloneNode(true);
+    for (const e of copy.querySelectorAll('output, label, legend, button:not([data-chip])')) e.remove();
+    const pictures = [...copy.querySelectorAll('svg, canvas, table, .bw-bar')].map(e => e.outerHTML);
+    return pictures.join('') + copy.textContent;
+  };
+  const moves = {
+    range: e => { e.value = +e.value === +e.max ? e.min : +e.value + (+e.step || 1); },
+    number: e => { e.value = +e.value + 1; e.closest('.bw-field, fieldset, form, div').querySelector('button')?.click(); },
+    text: e => { e.value = e.value.split(/\\s+/).reverse().join(' '); },
+    'select-one': e => { e.selectedIndex = (e.selectedIndex + 1) % e.options.length; },
+  };
+  const move = e => {
+    if (!moves[e.type]) return e.click();
+    moves[e.type](e);
+    for (const kind of ['input', 'change']) e.dispatchEvent(new Event(kind, {bubbles: true}));
+  };
+  const changes = async before => {
+    for (let i = 0; i < 20; i++) {
+      if (drawn() !== before) return true;
+      await new Promise(done => setTimeout(done, 15));
+    }
+    return false;
+  };
+  const moveAll = async () => {
+    for (const key of controls().map(name)) {
+      const e = controls().find(other => name(other) === key);  // drawn anew since
+      if (!e || seen[key] || e.disabled || (e.type === 'radio' && e.checked)) continue;
+      const before = drawn();
+      move(e);
+      seen[key] = await changes(before);
+    }
+  };
+  await moveAll();
+  // What is left may belong to a choice that was not made.
+  for (const choice of root.querySelectorAll('input[type=radio]')) {
+    if (controls().every(e => seen[name(e)])) break;
+    choice.click();
+    await moveAll();
+  }
+  for (const key of controls().map(name)) seen[key] ??= false;
+  return seen;
+}"""
+
+
+def is_explorer(name: str) -> bool:
+    """Whether a public name of the widgets is a function that opens one."""
+    return name.islower() and (name.endswith("_explorer") or name in TWINS)
+
+
+EXPLORERS = sorted(name for name in widgets.__all__ if is_explorer(name))
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as running:
+        yield running
+
+
+def all_moved(page, name: str) -> dict[str, bool]:
+    """Move every control, first as the page opens, then with the explorer as full as it gets."""
+    page.context.route("**/*", lambda route: route.continue_() if route.request.url.startswith("file:") else route.abort())
+    seen = page.evaluate(MOVE, {})
+    if all(seen.values()):
+        return seen
+    FULL[name](page)
+    return page.evaluate(MOVE, seen)
+
+
+@pytest.mark.parametrize("name", EXPLORERS)
+def test_it_has_a_twin_on_a_page(name):
+    twin = TWINS.get(name, name.removesuffix("_explorer"))
+    pages = [*CHAPTERS.glob("*.md"), *(ROOT / "book").glob("*.md")]
+    assert [page for page in pages if f'data-explorer="{twin}"' in page.read_text("utf-8")], "no page shows it"
+    script = STATIC / f"{twin}_explorer.js"
+    assert f'start("{twin}",' in script.read_text("utf-8")
+
+
+def test_no_twin_is_without_its_explorer():
+    """And none of a page's explorers is missing in notebooks."""
+    twins = {path.name.split("_explorer")[0] for folder in (STATIC, WEB) for path in folder.glob("*_explorer.js")}
+    assert twins == {TWINS.get(name, name.removesuffix("_explorer")) for name in EXPLORERS} == set(FULL)
+
+
+@pytest.mark.parametrize("name", sorted(FULL))
+def test_every_control_changes_what_is_seen(name, browser, tmp_path):
+    with explorer_opener(name, browser, tmp_path) as opened:
+        seen = all_moved(opened(), name)
+    assert [control for control, moved in seen.items() if not moved] == []
+    assert len(seen) >= 4
+
+
+def test_a_dead_control_is_noticed(browser, tmp_path):
+    with explorer_opener("hazard", browser, tmp_path) as opened:
+        page = opened()
+        page.evaluate("document.addEventListener('input', e => e.stopImmediatePropagation(), true)")
+        seen = page.evaluate(MOVE, {})
+    assert {control.split()[0] for control, moved in seen.items() if not moved} == {"range"}
+
+
+def test_a_control_that_throws_is_noticed(browser, tmp_path):
+    """An error in a handler fails the test of the page that it happens on, also if the drawing changes."""
+    with pytest.raises(AssertionError, match="no such belief"), explorer_opener("hazard", browser, tmp_path) as opened:
+        script = (tmp_path / "explorer.js").read_text("utf-8")
+        assert script.count("oninput: () => move(+input.value),") == 1
+        broken = script.replace("move(+input.value),", '{ move(+input.value); throw new Error("no such belief"); },')
+        (tmp_path / "explorer.js").write_text(broken, "utf-8")
+        opened().evaluate(MOVE, {})
