@@ -267,8 +267,9 @@ def test_the_keyboard_is_enough_to_load_it(opener):
 
 def test_a_failure_is_told_and_can_be_tried_again(opener, tmp_path):
     (tmp_path / "networks").rename(tmp_path / "away")
-    page = opener(wait=False)
+    page = opener(wait=False, width=360)
     page.wait_for_selector("[data-state=failed]")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
     assert "missing or damaged" in page.locator("[role=status]").text_content()
     assert opener.errors.pop().startswith("Failed to load resource")  # the browser itself says so, once
     (tmp_path / "away").rename(tmp_path / "networks")

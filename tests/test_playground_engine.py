@@ -353,7 +353,7 @@ def test_in_a_folder_a_missing_or_damaged_script_is_told(window, tmp_path):
     told = [page.evaluate(FETCH, file_of(FIRST))]
     script.write_text("window.bwNothing = 1;", "utf-8")
     told.append(page.evaluate(FETCH, file_of(FIRST)))
-    assert all(f"{file_of(FIRST)}.js is missing or damaged" in words and "try again" in words for words in told)
+    assert all(f"networks/{file_of(FIRST)}.js of the book is missing or damaged" in words and "try again" in words for words in told)
     script.write_text(good, "utf-8")
     assert page.evaluate(FETCH, file_of(FIRST)) == "transformer"
     assert page.evaluate("document.querySelectorAll('script[src*=networks]').length") == 0

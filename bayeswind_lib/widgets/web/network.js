@@ -844,10 +844,10 @@
   }
 
   function fromScript(file, url) {
+    const place = url.slice(STATIC.length), told = `The network ${file} could not be read: the file ${place} of the book is ` +
+      "missing or damaged. Copy the folder of the book again, whole, then try again.";
     return new Promise((resolve, reject) => {
-      const script = document.createElement("script");
-      const fail = () => reject(new Error(`The network ${file} could not be read: ${decodeURI(url)} is missing or damaged. ` +
-        "Copy the folder of the book again, whole, then try again."));
+      const script = document.createElement("script"), fail = () => reject(new Error(told));
       script.onload = () => {
         const base64 = files[file];
         delete files[file]; // what it holds is kept once, not twice
