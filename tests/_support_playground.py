@@ -45,10 +45,11 @@ def entries(tree=None) -> list[dict]:
 
 
 def write_page(folder: Path, weights: list[str], given: str = "", name: str = "page.html") -> Path:
-    """A page with the playground, its scripts and some weights."""
+    """A page with the playground, its scripts and some weights, as a page of a folder loads them."""
     shutil.copytree(WEB, folder, dirs_exist_ok=True)
+    (folder / "networks").mkdir(exist_ok=True)
     for file in weights:
-        networks.write(folder, file)
+        (folder / "networks" / f"{Path(file).name}.js").write_text(networks.script_of(file), "utf-8")
     scripts = "".join(f'<script defer src="{file}"></script>' for file in json.loads((WEB / "playground.json").read_text("utf-8")))
     (folder / name).write_text(PAGE.format(scripts=scripts, given=given), "utf-8")
     return folder / name
@@ -58,7 +59,7 @@ def truth_and_inputs(shown: dict, comes_back: bool = False) -> tuple[torch.Tenso
     """The library's exact posterior, float64 (K, Y), and what its networks read (1, T), of the page's episode."""
     if "T" in shown:
         tunnel = bw.tunnels.HMM(3, 3, length=len(shown["symbols"]))
-        T, E = (torch.tensor(shown[name], dtype=torch.float64)[None] for name in "TE")
+        T, E = (torch.tensor(shown[name], dtype=torch.float64)[None] for name in ("T", "E"))
         symbols = torch.tensor([shown["symbols"]])
         episodes = tunnel.episodes(T, E, torch.zeros_like(symbols), symbols)
         return episodes.posterior[0], episodes.inputs

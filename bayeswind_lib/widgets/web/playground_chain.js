@@ -9,9 +9,10 @@
 
   const sum = (row) => row.reduce((a, b) => a + b, 0);
 
-  // The rows of one matrix. name: "T" or "E"; title and caption: words; column: what an entry leads to ("state"
-  // or "symbol"); move(row, border, place) is called with the place in cents where a border shall be.
-  function matrixEditor(name, title, column, move) {
+  // The rows of one matrix. name: "T" or "E"; title: words; column: what an entry leads to ("state" or
+  // "symbol"). grab() is called when a border is taken; move(row, border, place, atOnce) with the
+  // place in cents where it shall be, at once where a key asks for it.
+  function matrixEditor(name, title, column, grab, move) {
     const rows = [];
     const body = element("div", { class: "bw-rows" });
     const field = element("div", { class: "bw-matrix", role: "group", "aria-label": title, "data-matrix": name },
@@ -31,7 +32,13 @@
       const node = element("span", {
         class: "bw-border", role: "slider", tabindex: 0, "data-border": `${name} ${i} ${j}`, "aria-orientation": "horizontal",
         "aria-label": `${name}, state ${i}: border between ${column} ${j} and ${column} ${j + 1}`,
-        onpointerdown: (event) => { node.setPointerCapture(event.pointerId); node.focus(); event.preventDefault(); },
+        onfocus: grab,
+        onpointerdown: (event) => {
+          grab();
+          node.setPointerCapture(event.pointerId);
+          node.focus();
+          event.preventDefault();
+        },
         onpointermove: (event) => {
           if (!node.hasPointerCapture(event.pointerId)) return;
           const box = bar.getBoundingClientRect();
@@ -40,7 +47,7 @@
         onkeydown: (event) => {
           if (!(event.key in KEYS)) return;
           event.preventDefault();
-          move(i, j, +node.getAttribute("aria-valuenow") + KEYS[event.key]);
+          move(i, j, +node.getAttribute("aria-valuenow") + KEYS[event.key], true);
         },
       });
       return node;

@@ -94,9 +94,11 @@
   // ---- the chain's episode -----------------------------------------------------------------------
 
   function chainEditor(id, host) {
-    const drag = (which) => (row, border, place) => host.act((play) => play.move(which, row, border, place), { later: true, drag: true });
-    const moves = bwChain.matrixEditor("T", "T: where the chain goes next, percent", "state", drag("transition"));
-    const shows = bwChain.matrixEditor("E", "E: what it emits, percent", "symbol", drag("emission"));
+    const drag = (which) => (row, border, place, atOnce) =>
+      host.act((play) => play.move(which, row, border, place), { later: !atOnce, drag: true });
+    const grab = () => { host.dragging = false; }; // what follows is undone by itself
+    const moves = bwChain.matrixEditor("T", "T: where the chain goes next, percent", "state", grab, drag("transition"));
+    const shows = bwChain.matrixEditor("E", "E: what it emits, percent", "symbol", grab, drag("emission"));
     const steps = stepButtons(host, "Next symbol, drawn");
     const seed = seedField(id, host, "Random chain");
     const over = button("Start over", "restart", () => host.act((play) => play.restart(play.symbols[0])));

@@ -94,7 +94,7 @@
     function build(box, top, rows, labels, heading, below) {
       const f = frame(box, height, heading, margin), step = (f.right - f.left) / labels.length;
       const toY = (p) => f.bottom - (p / top) * (f.bottom - f.top), wide = Math.min(step * 0.76, 64);
-      axes(f, [0, top / 2, top], toY, heading, below, (p) => String(p));
+      axes(f, heading ? [0, top / 2, top] : [0, top], toY, heading, below); // a small drawing has no room for more
       const skip = Math.ceil(Math.max(...labels.map((word) => word.length)) * 8 / step);
       const left = (y) => f.left + (y + 0.5) * step - wide / 2;
       const rect = (kind, x, width) => element("rect", { x, width, class: kind });
