@@ -18,7 +18,7 @@ FILE = Path(__file__).resolve().parent / "weights.json"
 SITE = FILE.parents[1] / "_build" / "html"
 LIMIT = 1_500_000  # bytes of a page, compressed, without the weights of networks
 FIRST_FIGURE = 4.0  # seconds until the first figure is there, over the slow line
-TIMED = ("book/intro", "chapters/03_training")
+TIMED = ("book/intro", "book/playground", "chapters/03_training")
 NETWORKS = ("/networks/", ".safetensors")  # where the weights of networks lie in the site
 
 READ = """async () => {

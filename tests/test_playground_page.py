@@ -1,19 +1,21 @@
-"""The playground where readers meet it: its poster, its pages, a slow line, and a notebook.
+"""The playground where readers meet it: its poster, the pages that have it, and a notebook.
 
-What it computes and how it is moved is tested in test_playground_engine.py and test_playground.py.
+What it computes and how it is moved is tested in test_playground_engine.py and test_playground.py, how
+soon its poster comes in test_weight.py.
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import re
 import sys
 
 import numpy as np
 import pytest
 import torch
-from _support import ROOT
-from _support_browser import Reader, chromium, compressing, slow_line
+from _support import ROOT, site_folder
+from _support_browser import Reader, chromium, compressing
 from test_minutes import minutes, sections
 
 import bayeswind_lib as bw
@@ -27,18 +29,8 @@ PAGES = ("book/intro.html", "book/playground.html")
 MOUNT = '.bw-explorer[data-explorer="playground"]'
 MODEL = "bijection-transformer-classroom"
 FILE = f"{MODEL}-seed0"
-FIRST_FIGURE = 4.0  # seconds, at 1.6 Mbit/s and 150 ms
 LIGHT = 1_000_000  # bytes: what may be fetched before the reader asks for more
 TOLERANCE = 2e-5  # single precision there, double here
-# When the poster is first in a frame that the browser draws: none is drawn before the styles are there.
-WATCH = """() => {
-  const look = () => {
-    const drawn = document.querySelector('.bw-poster svg')?.getBoundingClientRect().height;
-    if (drawn) window.posterDrawn = performance.now() / 1000;
-    else requestAnimationFrame(look);
-  };
-  requestAnimationFrame(look);
-}"""
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +40,15 @@ def browser():
 
 
 @pytest.fixture(scope="module")
-def home(request):
-    with compressing(ROOT / "_build" / "html") as address:
+def home():
+    with compressing(site_folder()) as address:
         yield address
+
+
+@pytest.fixture(scope="module")
+def first():
+    """The poster as pages show it, and the example in it."""
+    return poster.poster(), poster.example()
 
 
 # ---- the poster ---------------------------------------------------------------------------------
@@ -88,19 +86,19 @@ def test_the_poster_shows_what_the_library_says(seed, shown):
         np.testing.assert_allclose((poster.BOTTOM - ys) / (poster.BOTTOM - poster.TOP) * 4, bits(answer), atol=0.002)
 
 
-def test_the_poster_tells_its_numbers_to_those_who_do_not_see_it():
-    drawings = re.findall(r'role="img" aria-label="([^"]*)"', poster.poster())
+def test_the_poster_tells_its_numbers_to_those_who_do_not_see_it(first):
+    drawings = re.findall(r'role="img" aria-label="([^"]*)"', first[0])
     assert len(drawings) == 2 and all(re.search(r"largest gap [\d.e-]+ ", words) for words in drawings)
     assert drawings != re.findall(r'role="img" aria-label="([^"]*)"', poster.poster(1, 4))
-    assert " id=" not in poster.poster()  # two posters may stand on one page
+    assert " id=" not in first[0]  # two posters may stand on one page
     with pytest.raises(ValueError, match="show 1 to 9 pairs"):
         poster.example(shown=10)
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_the_poster_is_in_the_page_before_any_script(site, name):
+def test_the_poster_is_in_the_page_before_any_script(site, name, first):
     text = (site / name).read_text("utf-8")
-    assert poster.poster() in text
+    assert first[0] in text
     where = {script: text.find(f"_static/{script}") for script in play.scripts()}
     assert -1 not in where.values() and list(where.values()) == sorted(where.values())
     tags = re.findall(rf'<script[^>]*_static/(?:{"|".join(map(re.escape, where))})[^>]*>', text)
@@ -113,7 +111,7 @@ def test_the_poster_is_in_the_page_before_any_script(site, name):
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_it_starts_where_the_poster_stands_and_fetches_little(browser, home, name):
+def test_it_starts_where_the_poster_stands_and_fetches_little(browser, home, name, first):
     reader, sizes = Reader(browser, home), {}
     reader.page.on("response", lambda answer: sizes.update({answer.url: int(answer.headers.get("content-length", 0))}))
     seen = reader.open(name)
@@ -122,7 +120,7 @@ def test_it_starts_where_the_poster_stands_and_fetches_little(browser, home, nam
     tall = root.bounding_box()["height"]
     root.scroll_into_view_if_needed()
     root.locator('[data-action="next"]').wait_for()
-    now, exact = root.evaluate("root => ({...root.dataset})"), poster.example()
+    now, exact = root.evaluate("root => ({...root.dataset})"), first[1]
     assert int(now["shown"]) == exact.shown and float(now["kl"]) == pytest.approx(exact.divergence(), abs=TOLERANCE)
     assert root.locator(".bw-poster").count() == 0 and root.bounding_box()["height"] >= tall - 1
     assert [url for url, size in sizes.items() if size > LIGHT] == []
@@ -131,22 +129,6 @@ def test_it_starts_where_the_poster_stands_and_fetches_little(browser, home, nam
     assert int(root.evaluate("root => root.dataset.shown")) == exact.shown + 1
     assert not seen.troubles
     reader.close()
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_the_first_figure_comes_soon_on_a_slow_line(browser, home, name, report_seconds):
-    context = browser.new_context(viewport={"width": 390, "height": 844})
-    page = context.new_page()
-    page.add_init_script(f"({WATCH})()")
-    slow_line(page)
-    page.goto(f"{home}/{name}", wait_until="commit", timeout=60_000)
-    page.wait_for_function("window.posterDrawn", timeout=30_000)
-    seconds = page.evaluate("window.posterDrawn")
-    fetched = page.evaluate("performance.getEntriesByType('resource').map(entry => entry.name)")
-    context.close()
-    report_seconds(f"first figure of {name} on a slow line", seconds, FIRST_FIGURE)
-    assert not [url for url in fetched if ".safetensors" in url]
-    assert 0.3 < seconds <= FIRST_FIGURE  # two round trips at least: else the line was not slow
 
 
 def test_without_scripts_the_poster_stays(browser, home):
@@ -177,9 +159,8 @@ def test_the_landing_page_tells_every_chapters_minutes(site):
 # ---- in a notebook ------------------------------------------------------------------------------
 
 # A front end with a model that keeps nothing and a kernel that is this process: `ask` answers as the kernel does.
-FRONT_END = """async ([module, state, dark]) => {
+FRONT_END = """async ([module, state]) => {
   document.body.innerHTML = '<main><div class="cell"></div><div class="cell"></div></main>';
-  document.body.style.cssText = dark ? 'color: #eee; background: #111' : 'color: #111; background: #fff';
   const url = URL.createObjectURL(new Blob([module], {type: 'text/javascript'}));
   const {default: widget} = await import(url);
   window.sent = [];
@@ -206,70 +187,72 @@ def kernel(message: dict) -> tuple[dict, str]:
     return answer, "".join(base64.b64encode(buffer).decode() for buffer in buffers)
 
 
-@pytest.fixture
-def front_end(browser):
-    """A function that shows two playgrounds in a front end; any error on the page fails the test."""
-    contexts, errors = [], []
-
-    def shown(ask=kernel, dark=False):
-        context = browser.new_context(offline=True)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("pageerror", lambda problem: errors.append(str(problem)))
-        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-        page.expose_function("ask", ask)
-        page.add_style_tag(content=play.style())
-        widget = bw.widgets.playground()
-        state = {"poster": widget.poster, "options": widget.options}
-        page.evaluate(FRONT_END, [play.module(), state, dark])
-        return page
-
-    yield shown
-    for context in contexts:
-        context.close()
+@contextlib.contextmanager
+def front_end(browser, ask=kernel):
+    """A page on which a notebook shows two playgrounds; any error on it fails the test."""
+    context, errors = browser.new_context(offline=True), []
+    page = context.new_page()
+    page.on("pageerror", lambda problem: errors.append(str(problem)))
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    page.expose_function("ask", ask)
+    page.add_style_tag(content=play.style())
+    widget = bw.widgets.playground()
+    page.evaluate(FRONT_END, [play.module(), {"poster": widget.poster, "options": widget.options}])
+    yield page
+    context.close()
     assert not errors
 
 
-def test_two_playgrounds_of_a_notebook_share_scripts_and_weights(front_end):
-    page = front_end()
-    roots = page.locator(MOUNT)
+@pytest.fixture(scope="module")
+def notebook_page(browser):
+    with front_end(browser) as page:
+        yield page
+
+
+def test_two_playgrounds_of_a_notebook_share_scripts_and_weights(notebook_page, first):
+    page, roots = notebook_page, notebook_page.locator(MOUNT)
     for i in range(2):
         roots.nth(i).locator('[data-action="next"]').wait_for()
         kl = float(roots.nth(i).evaluate("root => root.dataset.kl"))
-        assert kl == pytest.approx(poster.example().divergence(), abs=TOLERANCE)
+        assert kl == pytest.approx(first[1].divergence(), abs=TOLERANCE)
     assert page.evaluate("sent") == [FILE]
     roots.nth(1).locator('[data-action="next"]').click()
     assert [root.evaluate("root => +root.dataset.shown") for root in roots.all()] == [poster.SHOWN, poster.SHOWN + 1]
     ids = page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
     assert len(ids) == len(set(ids))
-    assert page.evaluate("bwNotebook.models.length") == 2
-    assert page.evaluate("leave.forEach(f => f()), bwNotebook.models.length") == 0
 
 
-def test_a_notebook_playground_is_dark_where_the_notebook_is(front_end):
-    grounds = []
-    for dark in (False, True):
-        root = front_end(dark=dark).locator(MOUNT).first
-        root.locator('[data-action="next"]').wait_for()
-        grounds.append(root.evaluate("root => getComputedStyle(root).backgroundColor"))
-    assert [sum(map(int, re.findall(r"\d+", ground)[:3])) > 384 for ground in grounds] == [True, False]
+def test_a_notebook_playground_is_dark_where_the_notebook_is(notebook_page):
+    root, grounds = notebook_page.locator(MOUNT).first, []
+    for ink in ("#111", "#eee", "#222"):
+        notebook_page.evaluate("ink => new Promise(done => { document.body.style.color = ink; setTimeout(done); })", ink)
+        ground = root.evaluate("root => getComputedStyle(root).backgroundColor")
+        grounds.append(sum(map(int, re.findall(r"\d+", ground)[:3])) / 3)
+    assert grounds[0] > 240 and grounds[1] < 40 and grounds[2] == grounds[0]
 
 
-def test_a_notebook_says_what_a_kernel_could_not_send_and_asks_again(front_end):
+def test_a_playground_that_leaves_is_asked_for_nothing(notebook_page):
+    count = "bwNotebook.models.length"
+    assert [notebook_page.evaluate(words) for words in (count, f"leave.forEach(f => f()), {count}")] == [2, 0]
+    told = notebook_page.evaluate("bwNetwork.provider('some file').catch(problem => problem.message)")
+    assert told == "some file: no kernel to ask. Run the playground's cell again."
+
+
+def test_a_notebook_says_what_a_kernel_could_not_send_and_asks_again(browser):
     asked = []
 
     def poor(message):
         asked.append(message["file"])
         return kernel(message) if len(asked) > 2 else kernel({**message, "file": "nothing"})
 
-    page = front_end(poor)
-    alerts = page.get_by_role("alert")
-    alerts.first.wait_for()
-    assert "no file of weights 'nothing' is shipped" in alerts.first.text_content()
-    assert page.locator(".bw-poster").count() == 2
-    for _ in range(alerts.count()):
-        page.get_by_role("button", name="Try again").first.click()
-    page.locator('[data-action="next"]').first.wait_for()
+    with front_end(browser, poor) as page:
+        alerts = page.get_by_role("alert")
+        alerts.first.wait_for()
+        assert "no file of weights 'nothing' is shipped" in alerts.first.text_content()
+        assert page.locator(".bw-poster").count() == 2
+        for _ in range(alerts.count()):
+            page.get_by_role("button", name="Try again").first.click()
+        page.locator('[data-action="next"]').first.wait_for()
 
 
 def test_the_widget_answers_with_the_files_bytes_and_stays_small():
@@ -292,10 +275,10 @@ def test_files_of_weights_are_those_that_ship(monkeypatch, tmp_path):
             bw.checkpoints.content(file)
 
 
-def test_without_anywidget_the_reader_is_told_what_to_install(monkeypatch):
+def test_without_anywidget_the_reader_is_told_what_to_install(monkeypatch, first):
     monkeypatch.setitem(sys.modules, "anywidget", None)
     play._widget_class.cache_clear()
     with pytest.raises(ModuleNotFoundError, match="pip install anywidget"):
         bw.widgets.playground()
     monkeypatch.undo()
-    assert bw.widgets.playground().poster == poster.poster()
+    assert bw.widgets.playground().poster == first[0]
