@@ -13,7 +13,6 @@ import textwrap
 from contextlib import suppress
 from functools import cache
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -29,6 +28,7 @@ pytestmark = pytest.mark.xdist_group("browser")
 
 SYMBOLS, TERMS = bt.read(ROOT / "book" / "glossary.toml")
 ENTRIES = (*SYMBOLS, *TERMS)
+PATTERN, FORMS = bt.pattern_of(TERMS), bt.by_form(TERMS)
 NAMES = sorted({name for symbol in SYMBOLS for name in symbol.code})
 PAGE = "book/notation.html"
 STEMS = [path.stem for path in sorted(CHAPTERS.glob("[0-9][0-9]_*.md"))]
@@ -252,15 +252,19 @@ def pieces(request):
     return cache(lambda name: Pieces((folder / name).read_text("utf-8")).pieces)
 
 
-@cache
-def parts(path: Path) -> dict[str, list]:
+@pytest.fixture(scope="module")
+def parts(pieces):
     """Anchor -> the pieces of a page that stand in the element with this anchor."""
-    found: dict[str, list] = {}
-    for piece in Pieces(path.read_text("utf-8")).pieces:
-        for element in piece[1]:
-            if element.attributes.get("id"):
-                found.setdefault(element.attributes["id"], []).append(piece)
-    return found
+
+    def of(name: str) -> dict[str, list]:
+        found: dict[str, list] = {}
+        for piece in pieces(name):
+            for element in piece[1]:
+                if element.attributes.get("id"):
+                    found.setdefault(element.attributes["id"], []).append(piece)
+        return found
+
+    return cache(of)
 
 
 @pytest.fixture(scope="module")
@@ -277,11 +281,11 @@ def first_uses(pieces) -> dict[str, tuple[str, str]]:
     return found
 
 
-def test_every_entry_has_its_place_and_its_first_use(site, first_uses):
+def test_every_entry_has_its_place_and_its_first_use(parts, first_uses):
     for entry in ENTRIES:
         stem, anchor = first_uses[entry.anchor]
         assert stem in STEMS, f"{entry.anchor}: {stem}"
-        here = parts(site / f"chapters/{stem}.html").get(anchor)
+        here = parts(f"chapters/{stem}.html").get(anchor)
         assert here and uses_it(here, entry), f"{entry.anchor} is not in {stem}#{anchor}"
 
 
@@ -309,23 +313,19 @@ def prose(pieces) -> str:
 
 
 def test_no_chapter_before_the_first_use_has_the_term(pieces, first_uses):
-    texts = {stem: prose(pieces(f"chapters/{stem}.html")) for stem in STEMS}
+    said = {stem: terms_in(prose(pieces(f"chapters/{stem}.html"))) for stem in STEMS}
     late = []
     for term in TERMS:
-        stem = first_uses[term.anchor][0]
-        first = STEMS.index(term.start or STEMS[0])
-        earlier = [s for s in STEMS[first : STEMS.index(stem)] if s not in term.not_in]
-        pattern, longer = bt.pattern_of((term,)), longer_forms(term)
-        for s in earlier:
-            text = longer.sub("·", texts[s]) if longer else texts[s]
-            late += [(term.name, s, match[0]) for match in pattern.finditer(text)]
+        first, last = STEMS.index(term.start or STEMS[0]), STEMS.index(first_uses[term.anchor][0])
+        earlier = [s for s in STEMS[first:last] if s not in term.not_in]
+        late += [(term.name, s) for s in earlier if term.anchor in said[s]]
+        assert term.anchor in said[STEMS[last]], term.name
     assert late == []
 
 
-def longer_forms(term) -> re.Pattern | None:
-    """The forms of other terms of which a form of this one is a part."""
-    others = tuple(t for t in TERMS if t != term and any(f != form and f in form for form in t.all_forms for f in term.all_forms))
-    return bt.pattern_of(others) if others else None
+def terms_in(text: str) -> set[str]:
+    """The anchors of the terms that a text has a form of."""
+    return {bt.term_of(match, FORMS).anchor for match in PATTERN.finditer(text)}
 
 
 def cards_of(text: str) -> dict:
@@ -541,6 +541,9 @@ def test_the_glossary_can_be_filtered_and_fits_a_phone(browser, home):
       return code.bottom > used.top + 1 && code.right > used.left + 1;
     }).length"""
     assert page.evaluate(apart) == 0
+    narrow = """() => [...document.querySelectorAll('.bw-symbols tbody :is(th, td)')]
+      .filter(cell => cell.clientWidth < cell.parentNode.clientWidth - 4).length"""
+    assert page.evaluate(narrow) == 0  # on a phone each cell has the whole width: no formula is cut
     page.set_viewport_size({"width": 1000, "height": 740})
     assert page.evaluate(OVERFLOW) == [] and page.evaluate(apart) == 0
     too_wide = """() => [...document.querySelectorAll('.bw-name')].filter(name => [...name.getClientRects()].some(

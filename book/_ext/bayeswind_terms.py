@@ -178,11 +178,12 @@ ONE_IN_BRACES = re.compile(r"(?<=[_^])\s*\{\s*(\\[A-Za-z]+|\w)\s*\}")
 TOKEN = re.compile(GROUP.pattern + r"|\\[A-Za-z]+|\\.|\S")
 
 
-def tokens(tex: str) -> list[tuple[str, bool]]:
+@cache
+def tokens(tex: str) -> tuple[tuple[str, bool], ...]:
     """A formula as (token, is part of an index or exponent), without spacing.
 
     >>> tokens(r"W_{Q}\\, x^{2k}")[3:]
-    [('x', False), ('^', False), ('{', True), ('2', True), ('k', True), ('}', True)]
+    (('x', False), ('^', False), ('{', True), ('2', True), ('k', True), ('}', True))
     """
     bare = ONE_IN_BRACES.sub(r" \1 ", SPACING.sub(" ", tex))
     found, groups, raised = [], [], False
@@ -193,7 +194,7 @@ def tokens(tex: str) -> list[tuple[str, bool]]:
         if token == "}" and groups:
             groups.pop()
         raised = token in ("_", "^")
-    return found
+    return tuple(found)
 
 
 def has_symbol(formula: str, wanted: str) -> bool:
