@@ -31,9 +31,9 @@ from sphinx.util.docutils import SphinxDirective
 
 PAGE = "book/notation"
 CHAPTERS = "chapters/"
-# What is not prose: neither marked nor counted as a first use.
+# What is not prose: neither marked nor counted as a first use. (Titles count, and are not marked.)
 NOT_PROSE = (
-    nodes.title, nodes.caption, nodes.legend, nodes.table, nodes.figure, nodes.literal,
+    nodes.caption, nodes.legend, nodes.table, nodes.figure, nodes.literal,
     nodes.literal_block, nodes.math, nodes.math_block, nodes.raw, nodes.image,
 )  # fmt: skip
 # Prose in which a link would be wrong (another link) or idle (the place that defines the term).
@@ -142,16 +142,24 @@ def ancestors(node: nodes.Node) -> Iterator[nodes.Element]:
         yield node
 
 
-def is_prose(node: nodes.Node) -> bool:
-    """Whether a text stands in a paragraph that a reader reads through."""
-    inside = False
+def is_prose(node: nodes.Node, titles: bool = False) -> bool:
+    """Whether a text stands in a paragraph that a reader reads through, or in a title if wanted."""
+    inside = titles and isinstance(node.parent, nodes.title)
     for parent in ancestors(node):
         if isinstance(parent, NOT_PROSE) or ASIDE & set(parent.get("classes", ())):
             return False
-        if isinstance(parent, nodes.section) and parent[0].astext() == GOALS:
+        if isinstance(parent, nodes.title) and not titles:
+            return False
+        if isinstance(parent, nodes.section) and title_of(parent) == GOALS:
             return False
         inside = inside or isinstance(parent, nodes.paragraph)
     return inside
+
+
+def title_of(section: nodes.section) -> str:
+    """The words of a section's heading; "" for a theorem's body, which is a section without one."""
+    first = section[0] if len(section) else None
+    return first.astext() if isinstance(first, nodes.title) else ""
 
 
 def may_be_marked(node: nodes.Node) -> bool:
@@ -165,16 +173,17 @@ def is_aside(node: nodes.Node) -> bool:
 
 
 GROUP = re.compile(r"\\(?:mathbb|mathcal|mathbf|mathrm|text|operatorname)\s*\{[^{}]*\}")
-SPACING = re.compile(r"\\(?:[,;:! ]|quad|qquad|big|Big|bigl|bigr|Bigl|Bigr|left|right|limits)(?![a-z])|&")
+SPACING = re.compile(r"\\(?:[,;:! ]|q?quad|[bB]ig[lr]?|left|right|limits)(?![a-z])|&")
 ONE_IN_BRACES = re.compile(r"(?<=[_^])\s*\{\s*(\\[A-Za-z]+|\w)\s*\}")
 TOKEN = re.compile(GROUP.pattern + r"|\\[A-Za-z]+|\\.|\S")
 
 
-def tokens(tex: str) -> list[tuple[str, bool]]:
+@cache
+def tokens(tex: str) -> tuple[tuple[str, bool], ...]:
     """A formula as (token, is part of an index or exponent), without spacing.
 
     >>> tokens(r"W_{Q}\\, x^{2k}")[3:]
-    [('x', False), ('^', False), ('{', True), ('2', True), ('k', True), ('}', True)]
+    (('x', False), ('^', False), ('{', True), ('2', True), ('k', True), ('}', True))
     """
     bare = ONE_IN_BRACES.sub(r" \1 ", SPACING.sub(" ", tex))
     found, groups, raised = [], [], False
@@ -185,7 +194,7 @@ def tokens(tex: str) -> list[tuple[str, bool]]:
         if token == "}" and groups:
             groups.pop()
         raised = token in ("_", "^")
-    return found
+    return tuple(found)
 
 
 def has_symbol(formula: str, wanted: str) -> bool:
@@ -204,23 +213,23 @@ def has_symbol(formula: str, wanted: str) -> bool:
 
 def section_of(node: nodes.Node) -> tuple[str, str]:
     """(anchor, title) of the section that a node stands in."""
-    section = next((p for p in ancestors(node) if isinstance(p, nodes.section)), None)
-    return ("", "") if section is None else (section["ids"][0], section[0].astext())
+    sections = [parent for parent in ancestors(node) if isinstance(parent, nodes.section)]
+    section = next(filter(title_of, sections), None)
+    return ("", "") if section is None else (section["ids"][0], title_of(section))
 
 
 def note_uses(app, doctree):
-    """Write down where a chapter first uses each term and symbol; also decides about rewriting."""
+    """Write down where a chapter first uses each term and symbol."""
     document = app.env.docname
     if not document.startswith(CHAPTERS) or not source_of(app).is_file():
         return
     symbols, terms = read(source_of(app))
     found, pattern, forms = {}, pattern_of(terms), by_form(terms)
     for text in doctree.findall(nodes.Text):
-        if is_prose(text):
+        if is_prose(text, titles=True):
             for match in pattern.finditer(text.astext()):
                 found.setdefault(term_of(match, forms).anchor, section_of(text))
-    formulas = [n for n in doctree.findall(nodes.Element) if isinstance(n, nodes.math | nodes.math_block)]
-    for formula in formulas:
+    for formula in doctree.findall(lambda node: isinstance(node, nodes.math | nodes.math_block)):
         if is_aside(formula) or isinstance(formula.parent, nodes.title):
             continue
         for symbol in symbols:
@@ -319,7 +328,8 @@ class SymbolTable(SphinxDirective):
         body = nodes.tbody("", *map(self.row, symbols))
         names = ("Symbol", "Meaning", "Name in the code", "First used in")
         head = nodes.row("", *(nodes.entry("", nodes.paragraph("", name)) for name in names))
-        columns = [nodes.colspec(colwidth=width, stub=i == 0) for i, width in enumerate((14, 40, 28, 18))]
+        columns = [nodes.colspec(colwidth=width) for width in (16, 38, 25, 21)]
+        columns[0]["stub"] = True
         group = nodes.tgroup("", *columns, nodes.thead("", head), body, cols=4)
         return [nodes.table("", group, classes=["bw-symbols"])]
 
@@ -327,7 +337,7 @@ class SymbolTable(SphinxDirective):
         """One symbol."""
         meaning = symbol.means + (f" Unit: {symbol.unit}." if symbol.unit else "")
         if symbol.source:
-            meaning += f" ({role_for(symbol.source)})"
+            meaning += f" {role_for(symbol.source)}."
         words, problems = self.parse_inline(meaning)
         names = [code_name(name, name) for name in symbol.code]
         cells = (
@@ -366,9 +376,13 @@ class TermList(SphinxDirective):
         return nodes.definition_list_item("", name, meaning)
 
 
-def chapter_number(env, document: str) -> str:
-    """The number of a chapter as its heading has it, or ""."""
-    return ".".join(map(str, env.toc_secnumbers.get(document, {}).get("", ())))
+def place_words(env, document: str, anchor: str, title: str) -> str:
+    """How a link names a section: "section 1.3, Bits", or "chapter 1" for a chapter's opening."""
+    numbers = env.toc_secnumbers.get(document, {})
+    number = ".".join(map(str, numbers.get(f"#{anchor}") or numbers.get("") or ()))
+    if title == env.titles[document].astext():
+        return f"chapter {number}"
+    return f"section {number}, {title}"
 
 
 def fill_first_uses(app, doctree, document):
@@ -379,9 +393,7 @@ def fill_first_uses(app, doctree, document):
             place.replace_self(nodes.Text("no chapter"))
             continue
         where, anchor, title = found
-        words = f"chapter {chapter_number(app.env, where)}"
-        if title != app.env.titles[where].astext():
-            words += f", {title}"
+        words = place_words(app.env, where, anchor, title)
         address = app.builder.get_relative_uri(document, where) + f"#{anchor}"
         link = nodes.reference("", words, refuri=address, internal=True)
         place.replace_self(link)
