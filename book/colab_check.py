@@ -113,6 +113,7 @@ def run(
     manager = kernel_manager(command or kernel_command(), folder / "kernels")
     where = {"metadata": {"path": str(alone)}}
     client = NotebookClient(notebook, km=manager, timeout=TIMEOUT, resources=where)
+    client.owns_km = True  # or it would leave the kernel, which holds half a gigabyte, running
     code = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()]
     start, failed, error = time.perf_counter(), None, ""
     try:

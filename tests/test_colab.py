@@ -42,7 +42,7 @@ import address
 import colab_check
 import colab_links
 
-REHEARSAL_BUDGET = 25.0  # seconds a notebook, the installation included
+REHEARSAL_BUDGET = 45.0  # seconds a notebook, the installation included
 PATIENCE = 3.0
 
 

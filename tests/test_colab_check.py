@@ -64,6 +64,17 @@ def test_a_broken_notebook_is_named_with_its_cell(reports):
     assert set(colab_check.ASKED) < set(report["surroundings"])
 
 
+def test_no_kernel_is_left_running(tmp_path):
+    """Neither after a pass nor after a failure: each would hold the memory of a chapter."""
+    for name, last in {"good": "1", "bad": "1 / 0"}.items():
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("import os; print(os.getpid())"),
+                                                   nbformat.v4.new_code_cell(last)])  # fmt: skip
+        outcome = colab_check.run(notebook, name, tmp_path / name)
+        assert outcome.passed == (name == "good")
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(notebook.cells[0].outputs[0].text), 0)
+
+
 def test_the_issue_says_what_failed_and_where(reports):
     text = colab_report.issue(colab_report.read(reports["failed"]), RUN)
     assert text.startswith(f"2 of 3 notebooks fail in Colab's public image, at the tag `{address.tag()}`: 02_bad, 03_dead.")
