@@ -141,8 +141,8 @@ def file_for(url: str, site: Path) -> Path | None:
     path = unquote(urlsplit(url).path).lstrip("/")
     if path.startswith(FONTS):
         return fonts().get(path.removeprefix(FONTS))
-    file = (site / path).resolve()
-    return file if file.is_relative_to(site.resolve()) and file.is_file() else None
+    file = site / path
+    return file if file.is_file() and ".." not in file.parts else None
 
 
 class Press:
@@ -231,7 +231,7 @@ async def take(window: Press, document: str, documents: Sequence[str]) -> Articl
     await window.run("() => bwPdf.wake()")
     settings = {
         "doc": document,
-        "documents": {name: name for name in documents},
+        "documents": list(documents),
         "home": HOME,
         "site": address.site(),
         "address": address.page(document),
@@ -378,9 +378,9 @@ def whole_book(parts: list[Part], articles: dict[str, Article], site: Path) -> s
 # --- printing --------------------------------------------------------------------------------
 
 
-async def printed(window: Press) -> bytes:
-    """The open page as PDF."""
-    return await window.page.pdf(prefer_css_page_size=True, print_background=True, tagged=True)
+async def printed(window: Press, tagged: bool) -> bytes:
+    """The open page as PDF, with its structure (which takes a while) or without."""
+    return await window.page.pdf(prefer_css_page_size=True, print_background=True, tagged=tagged)
 
 
 def places(data: bytes) -> tuple[dict[str, tuple[int, float]], int]:
@@ -426,7 +426,7 @@ async def print_book(parts: list[Part], site: Path, say=print) -> Book:
             [table_of_contents(parts, headings), running_heads(titles_of(headings))],
         )
         notes = await within("formulas", "fitting the pages", window.run("() => bwPdf.fit()"))
-        if dead := await window.run("() => bwPdf.deadLinks()"):
+        if dead := await window.run("() => bwPdf.mendLinks()"):
             raise CannotPrint(f"links that lead nowhere: {', '.join(dead[:5])}")
         say("formulas set")
         data, where = await number_pages(window, say)
@@ -442,9 +442,10 @@ async def number_pages(window: Press, say) -> tuple[bytes, dict[str, tuple[int, 
     """Print until the numbers in the contents are those of the pages; twice suffices."""
     told: dict[str, int] = {}
     for attempt in range(1, 4):
-        data = await within("print", f"print no. {attempt}", printed(window))
+        work = printed(window, tagged=attempt > 1)
+        data = await within("print", f"print no. {attempt}", work)
         where, count = places(data)
-        say(f"print {attempt}: {count} pages")
+        say(f"print no. {attempt}: {count} pages")
         pages = {anchor: page for anchor, (page, _) in where.items()}
         if told == pages:
             return data, where
@@ -549,8 +550,9 @@ def add_outline(writer, parts: list[Part], book: Book) -> None:
     for depth, words, anchor in outline_of(parts, book):
         page, top = book.places[anchor]
         fit = Fit.xyz(left=None, top=top + 6, zoom=None)
-        parent = parents[depth]
-        made = writer.add_outline_item(words, page - 1, parent=parent, fit=fit, is_open=depth == 0)
+        made = writer.add_outline_item(
+            title=words, page_number=page - 1, parent=parents[depth], fit=fit, is_open=depth == 0
+        )
         parents[depth + 1 :] = [made]
 
 

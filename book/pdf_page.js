@@ -11,7 +11,8 @@
   const HEADINGS = "h1, h2, h3, h4, h5, h6";
 
   // What stays on one page where it is short: the boxes, because an empty frame would stay behind.
-  const SHORT = ".bw-explorer, .cell_input, .cell_output > .output, .highlight, table, div.proof, div.admonition";
+  const SHORT = ".bw-explorer, .cell_input, .cell_output > .output, .highlight:not(.cell_input *, .output *), " +
+    "table, div.proof, div.admonition";
   const PAGE = 960; // px, the height that a page has for its text
 
   const nameOf = (doc) => doc.replaceAll("/", "-");
@@ -46,22 +47,29 @@
     }
   }
 
-  // Where a link of the page leads: inside the book's pages, on the published site, or elsewhere.
-  function destination(link, { documents, home, site }) {
+  // Lead a link to a place in this file, to the published site, or elsewhere as before. Where it
+  // leads on the site is kept: what it names may have stayed out.
+  function redirect(link, { documents, home, site }) {
     const url = new URL(link.getAttribute("href"), location.href);
-    if (!url.href.startsWith(home)) return url.href;
+    if (!url.href.startsWith(home)) return;
     const path = decodeURIComponent(url.pathname.slice(1)), anchor = decodeURIComponent(url.hash.slice(1));
-    const doc = path.replace(/\.html$/, "") || "index";
-    if (doc in documents) return anchor ? `#${idIn(documents[doc], anchor)}` : `#${nameOf(documents[doc])}`;
-    return site + path + url.search + url.hash;
+    const doc = path.replace(/\.html$/, "");
+    link.dataset.published = site + path + url.search + url.hash;
+    const inside = anchor ? `#${idIn(doc, anchor)}` : `#${nameOf(doc)}`;
+    link.setAttribute("href", documents.includes(doc) ? inside : link.dataset.published);
   }
 
-  // Words that a page folds away are shown. Of folded data only the line that names them stays.
+  // Words that a page folds away are shown. Folded data stay out, but for a line that names them
+  // where other places link to it.
   function unfold(article) {
     for (const node of article.querySelectorAll(".toggle-hidden")) node.classList.remove("toggle-hidden");
     for (const fold of [...article.querySelectorAll("details")]) {
       fold.open = true;
-      if (!fold.querySelector("pre")) continue;
+      if (!fold.querySelector("pre, table")) continue;
+      if (!fold.id) {
+        fold.remove();
+        continue;
+      }
       const line = made("p", "bw-folded");
       line.id = fold.id;
       line.append(...(fold.querySelector("summary")?.childNodes ?? []));
@@ -158,7 +166,7 @@
       image.setAttribute("src", image.src);
       image.setAttribute("loading", "eager");
     }
-    for (const link of article.querySelectorAll("a[href]")) link.setAttribute("href", destination(link, settings));
+    for (const link of article.querySelectorAll("a[href]")) redirect(link, settings);
     rename(article, doc);
     anchorHeadings(article);
     collectSolutions(article, doc);
@@ -273,9 +281,13 @@
     document.getElementById("bw-running-heads").textContent = heads;
   }
 
-  // Links whose target is not in the document.
-  const deadLinks = () => [...document.querySelectorAll('a[href^="#"]')].map((a) => a.getAttribute("href"))
-    .filter((href) => !document.getElementById(decodeURIComponent(href.slice(1))));
+  // Links to what stayed out lead to the published page. Returns those that lead nowhere.
+  function mendLinks() {
+    const lost = [...document.querySelectorAll('a[href^="#"]')]
+      .filter((link) => !document.getElementById(decodeURIComponent(link.getAttribute("href").slice(1))));
+    for (const link of lost) if (link.dataset.published) link.href = link.dataset.published;
+    return lost.map((link) => link.getAttribute("href")).filter((href) => href.startsWith("#"));
+  }
 
-  window.bwPdf = { deadLinks, fillNumbers, fit, frontMatter, headings, ready, take, wake };
+  window.bwPdf = { fillNumbers, fit, frontMatter, headings, mendLinks, ready, take, wake };
 })();
