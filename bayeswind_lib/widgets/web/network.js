@@ -242,11 +242,22 @@
     return x >= 0 ? 1 - tail : tail - 1;
   }
 
-  const gelu = (x) => x.map((v) => 0.5 * v * (1 + erf(v / Math.SQRT2)));
+  // Loops and no maps: these two see every number of a pass.
+  function gelu(x) {
+    const result = new Float32Array(x.length);
+    for (let i = 0; i < x.length; i++) result[i] = 0.5 * x[i] * (1 + erf(x[i] / Math.SQRT2));
+    return result;
+  }
+
+  function add(x, y) {
+    const result = x.slice();
+    for (let i = 0; i < x.length; i++) result[i] += y[i];
+    return result;
+  }
+
   const sigmoid = (v) => 1 / (1 + Math.exp(-v));
   const silu = (v) => v * sigmoid(v);
   const softplus = (v) => (v > 20 ? v : Math.log1p(Math.exp(v)));
-  const add = (x, y) => x.map((v, i) => v + y[i]);
 
   // Probabilities and their logarithms to base 2, in double precision.
   function softmax(logits) {
