@@ -372,7 +372,14 @@ def test_stepping_through_training(page, task):
     cost = [float(h) for h in course.get_attribute("data-course").split()]
     found = [float(bw.scoring.kl_bits(truth, run.network(step).predict(inputs)[0].double()).mean()) for step in run.steps]
     np.testing.assert_allclose(cost, found, atol=1e-4)
-    page.locator("[data-part=training] summary").click()
+    if task == "hmm":  # closed by hand, or by the choice of another task, for which nothing is fetched unasked
+        page.locator("[data-part=training] summary").click()
+    else:
+        page.get_by_label("hidden chain (HMM)").check()
+        page.wait_for_function("document.querySelector('.bw-explorer').dataset.task === 'hmm'")
+        assert page.locator("details[open]").count() == 0
+        page.get_by_label("bijection").check()
+        page.wait_for_function("document.querySelector('.bw-explorer').dataset.task === 'bijection'")
     page.wait_for_function("document.querySelector('.bw-explorer').dataset.moment === ''")
     assert shown(page) == pytest.approx(before, abs=1e-12)
 

@@ -155,6 +155,8 @@
       if (this.networks[kind === "hmm" ? "hmm" : size]) this.waiting.replaceChildren();
       await this.need(kind, size);
       if (this.wanted !== `${kind} ${size}`) return;
+      // What stays open would fetch its files for the new task, and nobody asked for those yet.
+      if (!this.small && (kind !== this.kind || size !== this.size)) this.closePanels();
       const V = SIZES[size], grown = kind === "bijection" && this.plays.bijection.V !== V;
       Object.assign(this, { kind, size, run: null, momentNow: null, headChosen: false });
       this.off.clear();
