@@ -107,6 +107,16 @@ def test_the_poster_is_in_the_page_before_any_script(site, name, first):
     assert {page.relative_to(site).as_posix() for page in others} == set(PAGES)
 
 
+def assert_shows(root, example):
+    """That a playground stands at the poster's question, with its numbers."""
+    now, entropies = root.evaluate("root => ({...root.dataset})"), example.entropies()
+    wanted = {
+        "shown": example.shown, "kl": example.divergence(), "tv": example.total_variation(),
+        "exact": entropies[poster.EXACT][example.shown], "network": entropies[poster.MODEL][example.shown],
+    }  # fmt: skip
+    assert {name: float(now[name]) for name in wanted} == pytest.approx(wanted, abs=TOLERANCE)
+
+
 # ---- in the page --------------------------------------------------------------------------------
 
 
@@ -120,13 +130,12 @@ def test_it_starts_where_the_poster_stands_and_fetches_little(browser, home, nam
     tall = root.bounding_box()["height"]
     root.scroll_into_view_if_needed()
     root.locator('[data-action="next"]').wait_for()
-    now, exact = root.evaluate("root => ({...root.dataset})"), first[1]
-    assert int(now["shown"]) == exact.shown and float(now["kl"]) == pytest.approx(exact.divergence(), abs=TOLERANCE)
+    assert_shows(root, first[1])
     assert root.locator(".bw-poster").count() == 0 and root.bounding_box()["height"] >= tall - 1
     assert [url for url, size in sizes.items() if size > LIGHT] == []
     assert [url.split("/")[-1] for url in sizes if "/networks/" in url] == [f"{FILE}.safetensors"]
     root.locator('[data-action="next"]').click()
-    assert int(root.evaluate("root => root.dataset.shown")) == exact.shown + 1
+    assert int(root.evaluate("root => root.dataset.shown")) == poster.SHOWN + 1
     assert not seen.troubles
     reader.close()
 
@@ -213,8 +222,7 @@ def test_two_playgrounds_of_a_notebook_share_scripts_and_weights(notebook_page, 
     page, roots = notebook_page, notebook_page.locator(MOUNT)
     for i in range(2):
         roots.nth(i).locator('[data-action="next"]').wait_for()
-        kl = float(roots.nth(i).evaluate("root => root.dataset.kl"))
-        assert kl == pytest.approx(first[1].divergence(), abs=TOLERANCE)
+        assert_shows(roots.nth(i), first[1])
     assert page.evaluate("sent") == [FILE]
     roots.nth(1).locator('[data-action="next"]').click()
     assert [root.evaluate("root => +root.dataset.shown") for root in roots.all()] == [poster.SHOWN, poster.SHOWN + 1]
