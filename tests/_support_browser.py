@@ -56,20 +56,39 @@ OVERFLOW = """() => {
 # All rules that axe runs by itself, and the experimental ones that suit a page of text. Without
 # `preload: false` axe asks for style sheets itself, and at a wrong address. The drawn glyphs of
 # formulas are left out (they are hidden from screen readers, which get the MathML beside them).
-AXE = """which => {
+# Comparing colours takes most of the time, so formulas, which have the colour of the text around
+# them, are left out of it, and of code each kind of token is looked at once: `kinds` are those known.
+# What stands around the article is the same on all pages: `frame` says whether to look at it too.
+AXE = """async ({structure, colour, frame, kinds}) => {
   const more = ['label-content-name-mismatch', 'p-as-heading', 'table-fake-caption', 'td-has-header'
   ];
-  const rules = Object.fromEntries(more.map(id => [id, {enabled: true}]));
+  const colours = ['color-contrast', 'link-in-text-block'], found = [], seen = new Set(kinds);
   const why = node => [...node.any, ...node.all, ...node.none].map(c => c.message).join('; ');
   const say = node => [node.target.join(' '), node.html.slice(0, 120), why(node)].join(' :: ');
-  const context = {exclude: [['mjx-math']]}, colour = ['color-contrast', 'link-in-text-block'];
-  if (which === 'structure') for (const id of colour) rules[id] = {enabled: false};
-  const run = {rules, preload: false, resultTypes: ['violations']};
-  if (which === 'colour') Object.assign(run, {runOnly: colour, rules: {}});
-  return axe.run(context, run).then(
-    found => found.violations.map(v => ({
+  const run = async (context, settings) => {
+    const told = await axe.run(context, {preload: false, resultTypes: ['violations'], ...settings});
+    found.push(...told.violations.map(v => ({
       id: v.id, impact: v.impact, help: v.help, nodes: v.nodes.slice(0, 4).map(say),
     })));
+  };
+  if (structure) {
+    const rules = Object.fromEntries(more.map(id => [id, {enabled: true}]));
+    for (const id of colours) rules[id] = {enabled: false};
+    await run({exclude: [['mjx-math']]}, {rules});
+  }
+  if (colour) {
+    const include = frame || !document.querySelector('.bd-article') ? [['body']] : [['.bd-article']];
+    await run({include, exclude: [['mjx-container'], ['.highlight']]}, {runOnly: colours});
+    const tokens = [...document.querySelectorAll('.highlight pre, .highlight pre span[class]')];
+    const kind = e => e.closest('.bd-article') ? [...e.closest('[class*=highlight-]')?.classList ?? [], e.className].join(' ') : '';
+    for (const e of tokens) if (!seen.has(kind(e)) && e.getClientRects().length) {
+      seen.add(kind(e));
+      e.dataset.kind = 'new';
+    }
+    if (document.querySelector('[data-kind=new]')) await run({include: [['[data-kind=new]']]}, {runOnly: colours});
+    for (const e of document.querySelectorAll('[data-kind=new]')) delete e.dataset.kind;
+  }
+  return {found, kinds: [...seen]};
 }"""
 
 
@@ -132,7 +151,7 @@ class Reader:
             viewport=SIZES[size], color_scheme=scheme, service_workers="block"
         )
         self.context.set_default_timeout(90_000)
-        self.seen = Seen()
+        self.seen, self.kinds = Seen(), {}  # and, by theme, the kinds of code tokens whose colours were seen
         self.context.route("**/*", self._gate)
         self.page = self.context.new_page()
         self.page.on("console", self._on_console)
@@ -165,19 +184,37 @@ class Reader:
         """Open a page of the site, wait until it is drawn, and start a new account of it."""
         self.seen = Seen()
         self.page.goto(self.home + path, wait_until="load")
+        return self.look()
+
+    def switch(self, scheme: str) -> Seen:
+        """Turn the reader's machine dark or light while the page is open, and start a new account."""
+        self.seen = Seen()
+        self.page.emulate_media(color_scheme=scheme)
+        self.page.wait_for_function("s => document.documentElement.dataset.theme === s", arg=scheme)
+        self.page.evaluate("() => document.getAnimations().forEach(a => a.finish())")
+        return self.look()
+
+    def look(self) -> Seen:
+        """Note the state of the formulas and the theme of the open page."""
         self.seen.maths = self.page.evaluate(RENDERED)
         self.seen.formulas = self.page.evaluate(FORMULAS)
         self.seen.theme = self.page.evaluate("() => document.documentElement.dataset.theme || ''")
         return self.seen
 
-    def audit(self, rules: str = "all") -> Seen:
-        """Measure the open page's width and run axe on it: all its rules, those on "structure", on "colour", or "none"."""
+    def audit(self, *rules: str) -> Seen:
+        """Measure the open page's width, and run axe on it: its rules on "structure" and on "colour"."""
         from axe_playwright_python.base import AXE_SCRIPT
 
         self.seen.overflow = self.page.evaluate(OVERFLOW)
-        if rules != "none":
-            self.page.evaluate(AXE_SCRIPT)
-            self.seen.axe = self.page.evaluate(AXE, rules)
+        if rules:
+            if not self.page.evaluate("() => 'axe' in window"):
+                self.page.evaluate(AXE_SCRIPT)
+            kinds = self.kinds.setdefault(self.seen.theme, [])
+            plan = {rule: rule in rules for rule in ("structure", "colour")}
+            told = self.page.evaluate(AXE, plan | {"frame": not kinds, "kinds": kinds})
+            self.seen.axe = told["found"]
+            if "colour" in rules:
+                self.kinds[self.seen.theme] = [*told["kinds"], "the frame of the page"]
         return self.seen
 
     def close(self):

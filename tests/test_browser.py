@@ -17,8 +17,12 @@ import bayeswind_lib as bw
 SENDS_ON = re.compile(r'<meta http-equiv="refresh"', re.I)
 VIEWS = [(scheme, size) for scheme in SCHEMES for size in SIZES]
 # What axe looks at: structure does not change with the colours, nor colours with the width, and
-# comparing colours takes most of its time.
-AXE = {("light", "desktop"): "all", ("dark", "desktop"): "colour", ("light", "phone"): "structure"}
+# comparing colours takes most of its time (how it is kept short: AXE in _support_browser.py).
+AXE = {
+    ("light", "desktop"): ["structure", "colour"],
+    ("dark", "desktop"): ["colour"],
+    ("light", "phone"): ["structure"],
+}
 
 
 def names(folder) -> list[str]:
@@ -43,13 +47,19 @@ def home():
 
 @pytest.fixture(scope="module")
 def visits(browser, home):
-    """What happened on each page in each view: {(scheme, size, page): Seen}, visited once."""
-    folder, seen = site_folder(), {}
-    for scheme, size in VIEWS:
-        reader = Reader(browser, home, scheme, size)
-        for name in names(folder):
+    """What happened on each page in each view: {(scheme, size, page): Seen}.
+
+    A page is opened once a size, in the light; then the reader's machine turns dark.
+    """
+    seen = {}
+    for size in SIZES:
+        reader = Reader(browser, home, "light", size)
+        for name in names(site_folder()):
             reader.open(name)
-            seen[scheme, size, name] = reader.audit(AXE.get((scheme, size), "none"))
+            seen["light", size, name] = reader.audit(*AXE.get(("light", size), ()))
+            reader.switch("dark")
+            seen["dark", size, name] = reader.audit(*AXE.get(("dark", size), ()))
+            reader.page.emulate_media(color_scheme="light")
         reader.close()
     return seen
 
@@ -121,6 +131,22 @@ def test_both_theme_rules_are_needed(visits):
     assert {rule["id"] for seen in visits.values() for rule in seen.axe} >= THEME_RULES
 
 
+@pytest.mark.parametrize("size", SIZES)
+def test_a_first_visit_in_the_dark_is_dark(browser, home, size):
+    window = Reader(browser, home, "dark", size)
+    seen = window.open(f"chapters/{first_chapter()}.html")
+    assert (seen.theme, seen.maths, seen.troubles) == ("dark", "", [])
+    window.close()
+
+
+@pytest.mark.parametrize("what", [".highlight .k, .highlight .kn", ".bd-article p", ".bd-sidebar-primary a"])
+def test_a_colour_too_pale_is_noticed(reader, what):
+    """In code, in the text and around it, although most of a page's code is looked at once only."""
+    reader.open(f"chapters/{first_chapter()}.html")
+    reader.page.add_style_tag(content=f"{what} {{ color: #c8c8c8 !important; }}")
+    assert "color-contrast" in {rule["id"] for rule in reader.audit("colour").axe}
+
+
 def test_the_front_door_leads_to_the_book(reader):
     reader.page.goto(f"{reader.home}index.html")
     reader.page.wait_for_url("**/book/intro.html")
@@ -143,6 +169,19 @@ def test_search_finds_a_word(where, request):
     window.page.wait_for_load_state()
     assert "posterior" in window.page.locator("main").inner_text().lower()
     assert window.seen.troubles == []
+
+
+@pytest.mark.parametrize("where", ["served", "file"])
+def test_search_leads_to_the_chapter(where, request):
+    """A word that one chapter is about is found there first, with the network blocked and from a folder."""
+    window = request.getfixturevalue({"served": "reader", "file": "stick"}[where])
+    window.page.goto(f"{window.home}search.html?q=simplex")
+    results = window.page.locator("#search-results ul.search li a")
+    results.first.wait_for()
+    found = [link.get_attribute("href").split("?")[0].split("#")[0] for link in results.all()]
+    assert any("chapters/13_beliefs.html" in link for link in found[:5]), found
+    assert not any("chapters/01_bayesian.html" in link for link in found), found
+    assert window.seen.outside == []
 
 
 def test_search_says_so_when_there_is_nothing(reader):

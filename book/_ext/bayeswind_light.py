@@ -142,10 +142,16 @@ def wait_for_the_page(app, pagename, templatename, context, doctree):
         context["script_files"] = [script for script in scripts if "mathjax" not in name_of(script)]
     if pagename == "search":  # its own scripts, in the theme's template, do not wait for these
         return
-    for script in context.get("script_files", []):
-        attributes = getattr(script, "attributes", {})
-        if name_of(script) and AT_ONCE not in name_of(script) and "async" not in attributes:
-            attributes["defer"] = "defer"
+    context["script_files"] = [deferred(script) for script in context.get("script_files", [])]
+
+
+def deferred(script):
+    """A script that waits for the page; itself if it must not. The pages share the given one."""
+    attributes = getattr(script, "attributes", None)
+    if attributes is None or not name_of(script) or AT_ONCE in name_of(script):
+        return script
+    waiting = {**attributes, "defer": "defer"}
+    return type(script)(script.filename, priority=script.priority, **waiting)
 
 
 def name_of(script) -> str:
