@@ -27,8 +27,8 @@ LAYERS = (
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 STRANGERS = [("tunnels", "models"), ("models", "tunnels")]
 
-# What Colab has (design, Decided 5), and what a room may add to numpy and torch.
-COLAB = {"torch", "numpy", "matplotlib", "ipykernel", "ipywidgets", "anywidget", "traitlets", "safetensors", "sklearn", "tqdm", "IPython"}
+# What Colab has (design, Decided 5), PIL by way of matplotlib, and what a room may add to numpy and torch.
+COLAB = {"torch", "numpy", "matplotlib", "PIL", "ipykernel", "ipywidgets", "anywidget", "traitlets", "safetensors", "sklearn", "tqdm", "IPython"}
 LIGHT = {"torch", "numpy", "safetensors", "tqdm"}
 
 

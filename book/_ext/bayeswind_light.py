@@ -34,7 +34,8 @@ LICENCE = """\
 """
 # The theme's sizes are meant for the pictures that its script puts in the place of these.
 SIZES = """\
-.bd-header-article .btn i { display: inline-block; text-align: center; width: 1.3rem; }
+.bd-header-article .btn i { text-align: center; width: 1.3rem; }
+.bd-header-article .btn i:not(.theme-switch) { display: inline-block; }
 .bd-header-article .theme-switch.fa-lg { font-size: 1em; line-height: 1; vertical-align: 0; }
 .page-toc i { margin-right: -0.5rem; }
 """
