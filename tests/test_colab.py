@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -42,8 +43,8 @@ import address
 import colab_check
 import colab_links
 
-REHEARSAL_BUDGET = 45.0  # seconds a notebook, the installation included
-PATIENCE = 3.0
+REHEARSAL_BUDGET = 45.0  # a notebook's processor seconds, the installation included
+PATIENCE = 2.0  # two threads of one core slow each other down
 
 
 def settings() -> dict:
@@ -214,6 +215,15 @@ def reader(folder: Path, repository: Path, **more: str) -> tuple[Path, dict[str,
     return environment, only(environment, PIP_DISABLE_PIP_VERSION_CHECK="1", **more)
 
 
+def children_seconds() -> float:
+    """Processor time of the processes that this one has started and seen end.
+
+    Unlike the clock on the wall it does not grow when the machine has other work.
+    """
+    times = os.times()
+    return times.children_user + times.children_system
+
+
 @pytest.fixture(scope="module")
 def first(tmp_path_factory, repository):
     """The setup cell where nobody has installed the book yet: pip clones, builds and installs.
@@ -255,8 +265,10 @@ def test_the_notebook_alone_runs_on_colab(notebook, tmp_path, tag, repository, f
     before, stored = frozen(environment), read(notebook)
     assert bootstrap(notebook) == address.bootstrap_cell(), "not the cell whose wheel is here"
     command = colab_check.kernel_command(python_of(environment))
+    used = children_seconds()
     outcome = colab_check.run(stored, notebook.stem, tmp_path / "run", command, variables)
-    report_seconds(f"Colab rehearsal, {notebook.stem}", outcome.seconds, REHEARSAL_BUDGET)
+    used = children_seconds() - used
+    report_seconds(f"Colab rehearsal, {notebook.stem}, processor", used, REHEARSAL_BUDGET)
 
     assert outcome.passed, outcome.error
     assert [c.source for c in code_cells(stored)] == [c.source for c in code_cells(read(notebook))]
@@ -264,4 +276,4 @@ def test_the_notebook_alone_runs_on_colab(notebook, tmp_path, tag, repository, f
     added = {name: v for name, v in frozen(environment).items() if before.get(name) != v}
     assert added == {"bayeswind-lib": tag.removeprefix("v")}, "Colab's packages have to stay"
     assert installed_files(packages_of(environment) / "bayeswind_lib") == committed(repository, tag)
-    assert outcome.seconds < PATIENCE * REHEARSAL_BUDGET
+    assert 1 < used < PATIENCE * REHEARSAL_BUDGET
