@@ -160,6 +160,7 @@ def test_links_stay_inside_or_lead_to_the_published_book(printed, articles):
     assert address.page("chapters/03_training") in {to.split("#")[0] for to in outward}
     lost = [a["href"][1:] for a in articles[DOCUMENTS[0]].select('a[href^="#"]')
             if a["href"] != "#" and not articles[DOCUMENTS[0]].find(id=a["href"][1:])]  # fmt: skip
+    assert lost
     assert all(address.page(DOCUMENTS[0], anchor) in outward for anchor in lost)
     cited = articles[DOCUMENTS[0]].select_one('a[href*="references.html#"]')
     anchor = f"book-references--{cited['href'].split('#')[1]}"
@@ -188,7 +189,7 @@ def test_the_file_is_tagged_and_every_figure_has_its_words(printed, articles):
     elements = structure(printed.reader)
     told = [plain(str(e.get("/Alt", ""))) for e in elements if e["/S"] == "/Figure"]
     pictures = articles[DOCUMENTS[0]].select("img")
-    assert len(pictures) > 2
+    assert len(pictures) > 1
     for picture in pictures:
         assert plain(picture["alt"]) in told
     kinds = {element["/S"] for element in elements}
@@ -312,12 +313,11 @@ def test_every_page_has_the_style_for_paper_after_the_others(site):
     for path in pages(site):
         if path.name in ("index.html", "genindex.html", "search.html"):
             continue
-        links = BeautifulSoup(path.read_text("utf-8"), "html.parser").select(
-            'link[rel="stylesheet"]'
-        )
-        names = [link["href"].split("?")[0].rsplit("/", 1)[1] for link in links]
+        head = path.read_text("utf-8").partition("</head>")[0]
+        links = [link for link in re.findall(r"<link\b[^>]*>", head) if 'rel="stylesheet"' in link]
+        names = [re.search(r"([\w.-]+\.css)", link)[1] for link in links]
         place = names.index("print.css")
-        assert links[place]["media"] == "print"
+        assert 'media="print"' in links[place]
         before = {"pydata-sphinx-theme.css", "sphinx-book-theme.css", "book.css"}
         assert before <= set(names[:place]), f"{path.name}: {names}"
 
