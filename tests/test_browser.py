@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -197,6 +198,20 @@ def test_the_book_opens_from_a_folder(stick, site):
         seen = stick.open(name)
         troubles[name] = [*seen.troubles, *filter(None, [seen.maths])]
     assert {name: found for name, found in troubles.items() if found} == {}
+
+
+def test_the_numbers_of_a_figure_can_be_read_and_kept(stick, site):
+    """From a folder too: the table opens, axe has nothing to say of it, and the file is the stored one."""
+    stick.open(f"chapters/{first_chapter()}.html")
+    numbers = stick.page.locator("details.bw-data").first
+    numbers.locator("summary").click()
+    assert numbers.locator("table td").count() > 3
+    with stick.page.expect_download() as started:
+        numbers.locator("a[download]").click()
+    kept = started.value
+    assert Path(kept.path()).read_bytes() == (site / "_static/data" / kept.suggested_filename).read_bytes()
+    assert [rule for rule in stick.audit("structure").axe if rule["id"] not in THEME_RULES] == []
+    assert stick.seen.troubles == []
 
 
 def first_chapter() -> str:
