@@ -434,7 +434,7 @@ def test_links_between_the_repositorys_own_documents_resolve():
 
 @pytest.mark.parametrize("page", sorted((ROOT / "book").glob("*.md")), ids=lambda p: p.stem)
 def test_files_that_pages_name_exist(page):
-    named = re.findall(r"\{repo\}`([^`]+)`", page.read_text())
+    named = re.findall(r"\{repo\}`(?:[^`<]*<)?([^`>]+)>?`", page.read_text())
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 

@@ -20,8 +20,9 @@ from _support_notebooks import (
     tagged,
 )
 
-# The book's budgets in seconds, for two idle cores; a busy machine gets three times as much.
-SMOKE_BUDGET, READ_BUDGET, READ_MEAN_BUDGET, PATIENCE = 10.0, 45.0, 20.0, 3.0
+# The book's budgets in seconds, for two idle cores, which are reported; what fails is PATIENCE times as slow.
+SMOKE_BUDGET, READ_BUDGET, READ_MEAN_BUDGET = 10.0, 45.0, 20.0
+PATIENCE = 6.0  # two jobs share the machine, and machines differ by a factor of two
 PRESETS = ("smoke", "read", "classroom", "paper")
 
 

@@ -333,7 +333,7 @@ PAPER = """() => {
     wide: shown.filter(e => e.closest('article') && !e.closest('mjx-container') &&
       e.getBoundingClientRect().right > width + 1).slice(0, 5).map(e => e.tagName + '.' + e.className),
     ground: getComputedStyle(document.body).backgroundColor,
-    ink: getComputedStyle(document.querySelector('article p')).color,
+    ink: getComputedStyle(document.querySelector('article p:not([class])')).color,
     theme: document.documentElement.dataset.theme,
   };
 }"""
