@@ -57,7 +57,8 @@ OVERFLOW = """() => {
 # `preload: false` axe asks for style sheets itself, and at a wrong address. The drawn glyphs of
 # formulas are left out (they are hidden from screen readers, which get the MathML beside them).
 # Comparing colours takes most of the time, so formulas, which have the colour of the text around
-# them, are left out of it, and of code each kind of token is looked at once: `kinds` are those known.
+# them, are left out of it; of code each kind of token is looked at once (`kinds` are those known),
+# and of the rows of tables the first of each make: the same parts with the same classes.
 # What stands around the article is the same on all pages: `frame` says whether to look at it too.
 AXE = """async ({structure, colour, frame, kinds}) => {
   const more = ['label-content-name-mismatch', 'p-as-heading', 'table-fake-caption', 'td-has-header'
@@ -78,7 +79,15 @@ AXE = """async ({structure, colour, frame, kinds}) => {
   }
   if (colour) {
     const include = frame || !document.querySelector('.bd-article') ? [['body']] : [['.bd-article']];
-    await run({include, exclude: [['mjx-container'], ['.highlight']]}, {runOnly: colours});
+    const parts = row => [...row.querySelectorAll('*')].map(e => `${e.tagName}.${e.className}`);
+    const made = row => [row.rowIndex % 2, row.className, ...[...new Set(parts(row))].sort()].join(' ');
+    const rows = new Set();
+    for (const e of document.querySelectorAll('.bd-article tbody tr')) {
+      if (rows.has(made(e))) e.dataset.alike = '';
+      rows.add(made(e));
+    }
+    await run({include, exclude: [['mjx-container'], ['.highlight'], ['[data-alike]']]}, {runOnly: colours});
+    for (const e of document.querySelectorAll('[data-alike]')) delete e.dataset.alike;
     const tokens = [...document.querySelectorAll('.highlight pre, .highlight pre span[class]')];
     const kind = e => e.closest('.bd-article') ? [...e.closest('[class*=highlight-]')?.classList ?? [], e.className].join(' ') : '';
     for (const e of tokens) if (!seen.has(kind(e)) && e.getClientRects().length) {

@@ -329,7 +329,6 @@ class SymbolTable(SphinxDirective):
         names = ("Symbol", "Meaning", "Name in the code", "First used in")
         head = nodes.row("", *(nodes.entry("", nodes.paragraph("", name)) for name in names))
         columns = [nodes.colspec(colwidth=width) for width in (16, 38, 25, 21)]
-        columns[0]["stub"] = True
         group = nodes.tgroup("", *columns, nodes.thead("", head), body, cols=4)
         return [nodes.table("", group, classes=["bw-symbols"])]
 
