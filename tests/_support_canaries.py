@@ -105,7 +105,7 @@ def small_book(folder: Path, text: str) -> Finished:
     shutil.copytree(ROOT / "book" / "_ext", folder / "book" / "_ext")
     for name in ("book/_static", "book/_templates", "bayeswind_lib/widgets/web"):
         shutil.copytree(ROOT / name, folder / name)
-    for name in ("_config.yml", "requirements.txt", "book/address.py", "book/networks.py", "book/references.bib", "book/glossary.toml"):
+    for name in ("_config.yml", "requirements.txt", "book/address.py", "book/networks.py", "book/references.bib", "book/glossary.toml", "bayeswind_lib/__init__.py"):
         shutil.copy(ROOT / name, folder / name)
     (folder / "_toc.yml").write_text("format: jb-book\nroot: page\n")
     (folder / "page.md").write_text(HEADER + text)
