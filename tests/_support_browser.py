@@ -56,11 +56,13 @@ OVERFLOW = """() => {
 # All rules that axe runs by itself, and the experimental ones that suit a page of text. Without
 # `preload: false` axe asks for style sheets itself, and at a wrong address. The drawn glyphs of
 # formulas are left out (they are hidden from screen readers, which get the MathML beside them).
-# Comparing colours takes most of the time, so formulas, which have the colour of the text around
-# them, are left out of it; of code each kind of token is looked at once (`kinds` are those known),
-# and of the rows of tables the first of each make: the same parts with the same classes.
+# On another width the page has the same elements, shown or hidden: "layout" is what depends on that.
+# Comparing colours takes most of the time. Contrast depends on an element's colours, on those that lie
+# under it, and on size and weight of its letters: elements that agree in all of this look alike, and of
+# each look one is compared (`kinds` are the looks known from other pages). Formulas have the colour of
+# the text around them and are left out.
 # What stands around the article is the same on all pages: `frame` says whether to look at it too.
-AXE = """async ({structure, colour, frame, kinds}) => {
+AXE = """async ({structure, layout, colour, frame, kinds}) => {
   const more = ['label-content-name-mismatch', 'p-as-heading', 'table-fake-caption', 'td-has-header'
   ];
   const colours = ['color-contrast', 'link-in-text-block'], found = [], seen = new Set(kinds);
@@ -77,25 +79,41 @@ AXE = """async ({structure, colour, frame, kinds}) => {
     for (const id of colours) rules[id] = {enabled: false};
     await run({exclude: [['mjx-math']]}, {rules});
   }
+  if (layout) await run({exclude: [['mjx-math']]}, {runOnly: [
+    'aria-hidden-focus', 'button-name', 'input-button-name', 'label', 'link-name', 'nested-interactive',
+    'scrollable-region-focusable', 'select-name',
+  ]});
   if (colour) {
-    const include = frame || !document.querySelector('.bd-article') ? [['body']] : [['.bd-article']];
-    const parts = row => [...row.querySelectorAll('*')].map(e => `${e.tagName}.${e.className}`);
-    const made = row => [row.rowIndex % 2, row.className, ...[...new Set(parts(row))].sort()].join(' ');
-    const rows = new Set();
-    for (const e of document.querySelectorAll('.bd-article tbody tr')) {
-      if (rows.has(made(e))) e.dataset.alike = '';
-      rows.add(made(e));
+    const grounds = new Map();
+    const ground = e => {  // all that is drawn under an element, from the page up
+      if (!e) return '';
+      if (!grounds.has(e)) {
+        const s = getComputedStyle(e), clear = s.backgroundColor === 'rgba(0, 0, 0, 0)' && s.backgroundImage === 'none';
+        const lifted = s.position === 'static' || s.position === 'relative' ? '' : `${s.position} ${e.className}`;
+        const own = [clear ? '' : s.backgroundColor + s.backgroundImage, s.opacity === '1' ? '' : s.opacity, lifted].join('');
+        grounds.set(e, ground(e.parentElement) + (own && `|${own}`));
+      }
+      return grounds.get(e);
+    };
+    const letters = e => {
+      const s = getComputedStyle(e);
+      return [s.color, s.fontSize, s.fontWeight, s.visibility, s.textDecorationLine, s.textShadow].join(' ');
+    };
+    const look = e => [
+      letters(e), ground(e), e.matches('a[href]') ? `link in ${letters(e.parentElement)}` : '',
+      e.closest(':disabled, [aria-disabled=true]') ? 'disabled' : '',
+    ].join('; ');
+    const says = e => e.matches('input, select, textarea') || [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim());
+    const place = frame ? document.body : document.querySelector('.bd-article') || document.body;
+    for (const e of place.querySelectorAll('*')) {
+      if (e.closest('mjx-container, svg, script, style') || !says(e) || !e.getClientRects().length) continue;
+      if (seen.has(look(e))) continue;
+      seen.add(look(e));
+      e.dataset.look = 'new';
     }
-    await run({include, exclude: [['mjx-container'], ['.highlight'], ['[data-alike]']]}, {runOnly: colours});
-    for (const e of document.querySelectorAll('[data-alike]')) delete e.dataset.alike;
-    const tokens = [...document.querySelectorAll('.highlight pre, .highlight pre span[class]')];
-    const kind = e => e.closest('.bd-article') ? [...e.closest('[class*=highlight-]')?.classList ?? [], e.className].join(' ') : '';
-    for (const e of tokens) if (!seen.has(kind(e)) && e.getClientRects().length) {
-      seen.add(kind(e));
-      e.dataset.kind = 'new';
-    }
-    if (document.querySelector('[data-kind=new]')) await run({include: [['[data-kind=new]']]}, {runOnly: colours});
-    for (const e of document.querySelectorAll('[data-kind=new]')) delete e.dataset.kind;
+    const chosen = {include: [['[data-look=new]']], exclude: [['mjx-container']]};
+    if (document.querySelector('[data-look=new]')) await run(chosen, {runOnly: colours});
+    for (const e of document.querySelectorAll('[data-look=new]')) delete e.dataset.look;
   }
   return {found, kinds: [...seen]};
 }"""
@@ -160,7 +178,7 @@ class Reader:
             viewport=SIZES[size], color_scheme=scheme, service_workers="block"
         )
         self.context.set_default_timeout(90_000)
-        self.seen, self.kinds = Seen(), {}  # and, by theme, the kinds of code tokens whose colours were seen
+        self.seen, self.kinds = Seen(), {}  # and, by theme, the looks whose colours were compared
         self.context.route("**/*", self._gate)
         self.page = self.context.new_page()
         self.page.on("console", self._on_console)
@@ -211,7 +229,7 @@ class Reader:
         return self.seen
 
     def audit(self, *rules: str) -> Seen:
-        """Measure the open page's width, and run axe on it: its rules on "structure" and on "colour"."""
+        """Measure the open page's width, and run axe on it: its rules on "structure", "layout", "colour"."""
         from axe_playwright_python.base import AXE_SCRIPT
 
         self.seen.overflow = self.page.evaluate(OVERFLOW)
@@ -219,7 +237,7 @@ class Reader:
             if not self.page.evaluate("() => 'axe' in window"):
                 self.page.evaluate(AXE_SCRIPT)
             kinds = self.kinds.setdefault(self.seen.theme, [])
-            plan = {rule: rule in rules for rule in ("structure", "colour")}
+            plan = {rule: rule in rules for rule in ("structure", "layout", "colour")}
             told = self.page.evaluate(AXE, plan | {"frame": not kinds, "kinds": kinds})
             self.seen.axe = told["found"]
             if "colour" in rules:

@@ -5,12 +5,34 @@ from __future__ import annotations
 import pytest
 
 from _support import notebooks, site_folder
+from _support_browser import chromium, compressing, served
 
 
 @pytest.fixture(scope="session")
 def site():
     """The folder of the built book; an error (never a skip) if `make book` has not run."""
     return site_folder()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """One browser for all tests of a module."""
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def home(site):
+    """The address of the built book."""
+    with served(site) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def compressing_home(site):
+    """The address of the built book on a server that compresses what it sends."""
+    with compressing(site) as address:
+        yield address
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from _support import CHAPTERS, pages, site_folder
-from _support_browser import SCHEMES, SIZES, THEME_RULES, Reader, chromium, served
+from _support_browser import SCHEMES, SIZES, THEME_RULES, Reader, served
 from _support_explorer import CONTROLS, FOCUS, MOUNT, pages_with_explorer, play, state
 
 import bayeswind_lib as bw
@@ -22,7 +22,7 @@ VIEWS = [(scheme, size) for scheme in SCHEMES for size in SIZES]
 AXE = {
     ("light", "desktop"): ["structure", "colour"],
     ("dark", "desktop"): ["colour"],
-    ("light", "phone"): ["structure"],
+    ("light", "phone"): ["layout"],
 }
 
 
@@ -30,20 +30,6 @@ def names(folder) -> list[str]:
     """The pages to look at, as addresses; the front door (it only sends on) is tested apart."""
     found = [path for path in pages(folder) if not SENDS_ON.search(path.read_text("utf-8"))]
     return [path.relative_to(folder).as_posix() for path in found]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """One browser for the whole module."""
-    with chromium() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def home():
-    """Where the book is served."""
-    with served(site_folder()) as address:
-        yield address
 
 
 @pytest.fixture(scope="module")

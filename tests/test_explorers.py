@@ -9,7 +9,6 @@ import re
 
 import pytest
 
-from _support_browser import chromium
 from _support_explorer import STATIC, explorer_opener
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -68,12 +67,6 @@ FULL = {
 def press(page, action: str, times: int) -> None:
     for _ in range(times):
         page.locator(f"[data-action={action}]").click()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as running:
-        yield running
 
 
 @pytest.fixture(params=sorted(FULL))

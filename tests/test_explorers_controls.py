@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import pytest
 from _support import CHAPTERS, ROOT
-from _support_browser import chromium
 from _support_explorer import STATIC, WEB, explorer_opener
 from test_explorers import FULL
 
@@ -79,12 +78,6 @@ def is_explorer(name: str) -> bool:
 
 
 EXPLORERS = sorted(name for name in widgets.__all__ if is_explorer(name))
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as running:
-        yield running
 
 
 def all_moved(page, name: str) -> dict[str, bool]:

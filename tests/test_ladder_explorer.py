@@ -10,7 +10,6 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 import torch
-from _support_browser import chromium
 from _support_explorer import explorer_opener
 
 import bayeswind_lib as bw
@@ -185,12 +184,6 @@ def test_what_is_hidden_is_not_told(explorer):
 
 
 # ---- on the page --------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as running:
-        yield running
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from _support_browser import chromium
 from _support_explorer import explorer_opener
 
 import bayeswind_lib as bw
@@ -24,12 +23,6 @@ TOLERANCE = 2e-5  # single precision there, double here
 @pytest.fixture(scope="module")
 def model():
     return bw.load("bijection-transformer-classroom")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as running:
-        yield running
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 import torch
-from _support_browser import AXE, OVERFLOW, chromium, served
+from _support_browser import AXE, OVERFLOW, served
 from _support_explorer import FOCUS
 from _support_playground import EPISODE, RESET, entries, files, measured, networks, truth_and_inputs, write_page
 
@@ -18,12 +18,6 @@ pytestmark = pytest.mark.xdist_group("browser")
 NETWORK, ORACLE = 2e-5, 1e-9  # bits: single precision in both, double precision in both
 STEP = 0.05  # seconds that one more pair may take
 RIVALS = {"bijection": ["mlp", "lstm", "mamba"], "hmm": ["mlp", "lstm", "mamba"]}
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

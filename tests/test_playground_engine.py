@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from _support import ROOT
-from _support_browser import chromium, served
+from _support_browser import served
 from _support_explorer import WEB
 
 import bayeswind_lib as bw
@@ -37,12 +37,6 @@ ONE = """async ([file, inputs, options]) => {
   const means = (options || {}).reference ? network.means(options.reference) : null;
   return network.run(inputs, { off, means }).logits.map(row => [...row]);
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

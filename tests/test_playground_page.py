@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 from _support import ROOT, site_folder
-from _support_browser import Reader, chromium, compressing
+from _support_browser import Reader
 from test_minutes import minutes, sections
 
 import bayeswind_lib as bw
@@ -31,18 +31,6 @@ MODEL = "bijection-transformer-classroom"
 FILE = f"{MODEL}-seed0"
 LIGHT = 1_000_000  # bytes: what may be fetched before the reader asks for more
 TOLERANCE = 2e-5  # single precision there, double here
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def home():
-    with compressing(site_folder()) as address:
-        yield address
 
 
 @pytest.fixture(scope="module")
@@ -121,8 +109,8 @@ def assert_shows(root, example):
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_it_starts_where_the_poster_stands_and_fetches_little(browser, home, name, first):
-    reader, sizes = Reader(browser, home), {}
+def test_it_starts_where_the_poster_stands_and_fetches_little(browser, compressing_home, name, first):
+    reader, sizes = Reader(browser, compressing_home), {}
     reader.page.on("response", lambda answer: sizes.update({answer.url: int(answer.headers.get("content-length", 0))}))
     seen = reader.open(name)
     root = reader.page.locator(MOUNT)
@@ -140,10 +128,10 @@ def test_it_starts_where_the_poster_stands_and_fetches_little(browser, home, nam
     reader.close()
 
 
-def test_without_scripts_the_poster_stays(browser, home):
+def test_without_scripts_the_poster_stays(browser, compressing_home):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
-    page.goto(f"{home}/{PAGES[1]}")
+    page.goto(f"{compressing_home}/{PAGES[1]}")
     assert page.locator(".bw-poster svg").count() == 2
     assert page.locator(".bw-poster svg").first.bounding_box()["height"] > 100
     context.close()

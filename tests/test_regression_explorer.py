@@ -9,7 +9,6 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from _support_browser import chromium
 from _support_explorer import explorer_opener
 
 import bayeswind_lib as bw
@@ -89,12 +88,6 @@ def test_impossible_settings_cannot_be_reached(explorer):
 
 
 # ---- on the page --------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as running:
-        yield running
 
 
 @pytest.fixture

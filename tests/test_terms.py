@@ -19,7 +19,7 @@ import pytest
 from docutils import nodes
 
 from _support import CHAPTERS, ROOT
-from _support_browser import OVERFLOW, chromium, served
+from _support_browser import OVERFLOW
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 import bayeswind_terms as bt  # noqa: E402
@@ -386,18 +386,6 @@ INSIDE = """() => {
 }"""
 
 
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def home(site):
-    with served(site) as address:
-        yield address + "/"
-
-
 def opened(browser, address: str, **settings):
     """A page whose clock only moves when it is told to."""
     page = browser.new_context(**settings).new_page()
@@ -410,7 +398,7 @@ def opened(browser, address: str, **settings):
 @pytest.fixture(scope="module")
 def desk(browser, home):
     """A chapter at a desk, with a mouse and a keyboard."""
-    page = opened(browser, home + "chapters/01_bayesian.html", viewport={"width": 1280, "height": 900})
+    page = opened(browser, f"{home}/chapters/01_bayesian.html", viewport={"width": 1280, "height": 900})
     yield page
     page.context.close()
 
@@ -418,7 +406,7 @@ def desk(browser, home):
 @pytest.fixture(scope="module")
 def phone(browser, home):
     """The same chapter on a narrow phone, with a finger."""
-    page = opened(browser, home + "chapters/01_bayesian.html", viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
+    page = opened(browser, f"{home}/chapters/01_bayesian.html", viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
     yield page
     page.context.close()
 
@@ -534,7 +522,7 @@ def test_every_card_fits_a_narrow_window(phone):
 
 
 def test_the_glossary_can_be_filtered_and_fits_a_phone(browser, home):
-    page = opened(browser, home + PAGE, viewport={"width": 360, "height": 740})
+    page = opened(browser, f"{home}/{PAGE}", viewport={"width": 360, "height": 740})
     assert page.evaluate(OVERFLOW) == []
     apart = """() => [...document.querySelectorAll('.bw-symbols tbody tr')].filter(row => {
       const [code, used] = [row.cells[2], row.cells[3]].map(cell => cell.getBoundingClientRect());
@@ -561,7 +549,7 @@ def test_the_glossary_can_be_filtered_and_fits_a_phone(browser, home):
 def test_without_a_script_the_terms_are_links_and_nothing_is_hidden(browser, home):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
-    page.goto(home + "chapters/01_bayesian.html", wait_until="domcontentloaded")
+    page.goto(f"{home}/chapters/01_bayesian.html", wait_until="domcontentloaded")
     link = page.locator("a.bw-term").first
     anchor = link.get_attribute("href").split("#")[1]
     link.click(no_wait_after=True)

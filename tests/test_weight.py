@@ -7,29 +7,18 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 
 import pytest
 
-from _support import site_folder
-from _support_browser import chromium, compressing
+from _support import ROOT, site_folder
 
-import weights
+sys.path.insert(0, str(ROOT / "book"))
+import weights  # noqa: E402
 
 pytestmark = pytest.mark.xdist_group("browser")
 # How far the record may be from the built book: a figure more, not a script more.
 TOLERANCE = 0.15
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def home():
-    with compressing(site_folder()) as address:
-        yield address
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +27,9 @@ def record():
 
 
 @pytest.fixture(scope="module")
-def weighed(browser, home):
+def weighed(browser, compressing_home):
     """Every page, weighed once: {name: row}."""
-    return {name: weights.weigh(browser, home, name) for name in weights.page_names(site_folder())}
+    return {name: weights.weigh(browser, compressing_home, name) for name in weights.page_names(site_folder())}
 
 
 def test_every_page_is_light(weighed):
@@ -71,10 +60,10 @@ def test_formulas_cost_only_where_they_are(weighed):
 
 
 @pytest.mark.parametrize("page", weights.TIMED)
-def test_the_first_figure_comes_soon(browser, home, page, report_seconds):
+def test_the_first_figure_comes_soon(browser, compressing_home, page, report_seconds):
     """1.6 Mbit/s, answers after 150 ms, nothing stored."""
     assert (weights.SLOW["bits"], weights.SLOW["delay"]) == (1.6e6, 0.150)
-    seconds = weights.first_figure(browser, home, page)
+    seconds = weights.first_figure(browser, compressing_home, page)
     report_seconds(f"first figure of {page}, slow line", seconds, weights.FIRST_FIGURE)
     assert 0.3 < seconds <= 4.0  # less than two answers of 150 ms: the line was not slow
 

@@ -9,7 +9,6 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from _support_browser import chromium
 from _support_explorer import explorer_opener
 
 import bayeswind_lib as bw
@@ -100,12 +99,6 @@ def test_a_network_stands_beside_the_oracle(capfd):
 
 
 # ---- on the page --------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as running:
-        yield running
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@
   "use strict";
 
   const {
-    axes, button, element, frame, generator, radios, slider, statusLine, text, trace, watchWidth,
+    axes, button, element, frame, generator, radios, range, slider, statusLine, text, trace, watchWidth,
   } = bwExplorer;
-  const { divergence, drawBars, episode, headGrid, pairEditor, posterior, range, roundUp, tokensOf } = bwNetworkParts;
+  const { divergence, drawBars, episode, headGrid, pairEditor, posterior, roundUp, tokensOf } = bwNetworkParts;
   const FILE = "bijection-transformer-classroom-seed0";
   const WAYS = [["nothing", "zero"], ["its mean over 64 episodes", "mean"], ["what it is, plus noise as long", "noise"]];
   const N_MEAN = 64; // episodes over which "mean" averages

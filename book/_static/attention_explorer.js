@@ -4,8 +4,8 @@
 (function () {
   "use strict";
 
-  const { button, element, slider, statusLine, watchWidth } = bwExplorer;
-  const { drawBars, drawMap, entropy, episode, headGrid, pairEditor, posterior, range, tokensOf } = bwNetworkParts;
+  const { button, element, range, slider, statusLine, watchWidth } = bwExplorer;
+  const { drawBars, drawMap, entropy, episode, headGrid, pairEditor, posterior, tokensOf } = bwNetworkParts;
   const FILE = "bijection-transformer-classroom-seed0";
 
   // What one head does at question k: share of its attention on the values shown, how evenly it is

@@ -5,7 +5,9 @@
 (function () {
   "use strict";
 
-  const { axes, button, element, frame, generator, radios, slider, statusLine, text, watchWidth } = bwExplorer;
+  const {
+    axes, button, element, frame, generator, radios, shuffled, slider, statusLine, text, watchWidth,
+  } = bwExplorer;
 
   // ---- the mathematics -----------------------------------------------------------------------
 
@@ -33,24 +35,14 @@
     return row.reduce((sum, p) => (p > 0 ? sum - p * Math.log2(p) : sum), 0);
   }
 
-  // A shuffled deck of 0 to n - 1.
-  function permutation(n, random) {
-    const deck = Array.from({ length: n }, (_, i) => i);
-    for (let i = n - 1; i > 0; i--) {
-      const j = Math.floor(random() * (i + 1));
-      [deck[i], deck[j]] = [deck[j], deck[i]];
-    }
-    return deck;
-  }
-
   // ---- one episode ---------------------------------------------------------------------------
 
   class Episode {
     constructor(nValues, replacement, seed) {
       Object.assign(this, { nValues, replacement, seed });
       this.random = generator(seed);
-      this.map = permutation(nValues, this.random); // nature's bijection, hidden
-      this.order = permutation(nValues, this.random);
+      this.map = shuffled(nValues, this.random); // nature's bijection, hidden
+      this.order = shuffled(nValues, this.random);
       this.keys = [];
       this.values = [];
       this.key = this.nextKey();
@@ -287,5 +279,5 @@
     }
   }
 
-  bwExplorer.start("bijection", "Bijection explorer", mount, { posterior, entropy, permutation, Episode });
+  bwExplorer.start("bijection", "Bijection explorer", mount, { posterior, entropy, Episode });
 })();

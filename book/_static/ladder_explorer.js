@@ -5,7 +5,9 @@
 (function () {
   "use strict";
 
-  const { axes, button, element, frame, generator, radios, slider, statusLine, text, trace, watchWidth } = bwExplorer;
+  const {
+    axes, button, element, frame, generator, radios, range, shuffled, slider, statusLine, text, trace, watchWidth,
+  } = bwExplorer;
   const VIEWS = {
     token: "its own token",
     window: "the last w pairs",
@@ -16,7 +18,6 @@
 
   // ---- the mathematics -----------------------------------------------------------------------
 
-  const range = (n) => Array.from({ length: n }, (_, i) => i);
   const times = (list, entry) => list.filter((one) => one === entry).length;
 
   // The best prediction of the value of the last key from a view of the pairs before it.
@@ -119,8 +120,7 @@
 
   function episode(nValues, replacement, seed) {
     const random = generator(seed);
-    const shuffle = () => range(nValues).map((i) => [random(), i]).sort((a, b) => a[0] - b[0]).map((p) => p[1]);
-    const map = shuffle(), order = shuffle();
+    const map = shuffled(nValues, random), order = shuffled(nValues, random);
     const keys = replacement ? range(nValues).map(() => Math.floor(random() * nValues)) : order;
     return { keys, values: keys.map((key) => map[key]) };
   }

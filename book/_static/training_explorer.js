@@ -5,10 +5,8 @@
 (function () {
   "use strict";
 
-  const { axes, button, element, frame, slider, statusLine, text, trace, watchWidth } = bwExplorer;
-  const {
-    divergence, drawBars, drawMap, episode, headGrid, pairEditor, posterior, range, tokensOf,
-  } = bwNetworkParts;
+  const { axes, button, element, frame, range, slider, statusLine, text, trace, watchWidth } = bwExplorer;
+  const { divergence, drawBars, drawMap, episode, headGrid, pairEditor, posterior, tokensOf } = bwNetworkParts;
   const FILE = "snapshots/bijection-transformer-classroom-snapshots-seed0";
 
   // Mean total variation between a head's attention now and at the end, over the questions from 1 on.

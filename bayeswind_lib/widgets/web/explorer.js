@@ -88,6 +88,18 @@
     };
   }
 
+  // The numbers 0 to n - 1, in order and in random order.
+  const range = (n) => Array.from({ length: n }, (_, i) => i);
+
+  function shuffled(n, random) {
+    const deck = range(n);
+    for (let i = n - 1; i > 0; i--) {
+      const j = Math.floor(random() * (i + 1));
+      [deck[i], deck[j]] = [deck[j], deck[i]];
+    }
+    return deck;
+  }
+
   // ---- start ---------------------------------------------------------------------------------
 
   // Draw again when the box of a drawing has another width.
@@ -120,6 +132,7 @@
   }
 
   window.bwExplorer = {
-    axes, button, element, frame, generator, radios, slider, start, statusLine, text, trace, watchWidth,
+    axes, button, element, frame, generator, radios, range, shuffled, slider, start, statusLine, text, trace,
+    watchWidth,
   };
 })();

@@ -4,7 +4,7 @@
 (function () {
   "use strict";
 
-  const { axes, button, element, frame, statusLine, text } = bwExplorer;
+  const { axes, button, element, frame, range, shuffled, statusLine, text } = bwExplorer;
   const { entropyBits: entropy, klBits: divergence } = bwOracles;
   const NEAR = "600px 0px"; // so far outside the window an explorer begins to load
 
@@ -60,17 +60,6 @@
   }
 
   // ---- episodes of the bijection tunnel, each key once ------------------------------------------
-
-  const range = (n) => Array.from({ length: n }, (_, i) => i);
-
-  function shuffled(n, random) {
-    const deck = range(n);
-    for (let i = n - 1; i > 0; i--) {
-      const j = Math.floor(random() * (i + 1));
-      [deck[i], deck[j]] = [deck[j], deck[i]];
-    }
-    return deck;
-  }
 
   function episode(V, seed) {
     const random = bwExplorer.generator(seed);
@@ -182,6 +171,6 @@
   }
 
   window.bwNetworkParts = {
-    divergence, drawBars, drawMap, entropy, episode, headGrid, pairEditor, posterior, range, roundUp, start, tokensOf,
+    divergence, drawBars, drawMap, entropy, episode, headGrid, pairEditor, posterior, roundUp, start, tokensOf,
   };
 })();

@@ -4,7 +4,7 @@
 (function () {
   "use strict";
 
-  const { generator } = bwExplorer;
+  const { generator, range, shuffled } = bwExplorer;
 
   // Every file that the playground may ask for, with its size in bytes, so that a reader knows it
   // before the download. Strict JSON: Python reads it too, and writes these files into the site.
@@ -31,18 +31,8 @@
     }
   };
 
-  const range = (n) => Array.from({ length: n }, (_, i) => i);
   const count = (n, one) => `${n} ${one}${n === 1 ? "" : "s"}`;
   const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
-
-  function shuffled(n, random) {
-    const deck = range(n);
-    for (let i = n - 1; i > 0; i--) {
-      const j = Math.floor(random() * (i + 1));
-      [deck[i], deck[j]] = [deck[j], deck[i]];
-    }
-    return deck;
-  }
 
   // How far a network's answer is from the truth: bits, and probability for `variation`.
   function measures(truth, answer) {

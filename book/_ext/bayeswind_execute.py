@@ -1,0 +1,101 @@
+"""Runs the pages of a build side by side.
+
+MyST-NB executes a page when Sphinx reads it, one after the other. Here all pages that are to be read
+and are not in the execution cache run first, as many at once as there are processors, and go into
+that cache, where MyST-NB finds them. A page that fails is not stored: MyST-NB runs it once more, and
+reports what is wrong as it always does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from pathlib import Path
+
+from jupyter_cache import get_cache
+from jupyter_cache.base import CacheBundleIn
+from jupyter_cache.executors.utils import single_nb_execution
+from myst_nb.core.read import create_nb_reader
+from sphinx.util import logging
+
+LOG = logging.getLogger(__name__)
+# One thread a kernel: two kernels of two threads each are slower on two processors.
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def one_thread_each() -> Iterator[None]:
+    """What is started inside computes with one thread, unless the reader's machine says otherwise."""
+    added = {name: "1" for name in THREADS if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            del os.environ[name]
+
+
+def waiting(env, names: list[str], cache) -> dict[Path, tuple]:
+    """The notebooks among these pages that have to be executed: {path: (notebook, how it is read)}."""
+    found = {}
+    for name in names:
+        path = Path(env.doc2path(name))
+        text = path.read_text("utf-8")
+        reader = create_nb_reader(str(path), env.myst_config, env.mystnb_config, text)
+        if reader is None:
+            continue
+        notebook = reader.read(text)
+        if env.mystnb_config.metadata_key in notebook.metadata:
+            continue  # it has settings of its own, which MyST-NB knows how to follow
+        try:
+            cache.match_cache_notebook(notebook)
+        except KeyError:
+            found[path] = (notebook, reader.read_fmt)
+    return found
+
+
+def store(cache, path: Path, done, read_fmt: dict | None) -> None:
+    """Put an executed notebook into the cache, as MyST-NB would."""
+    staged = cache.add_nb_to_project(str(path), **({"read_data": read_fmt} if read_fmt else {}))
+    bundle = CacheBundleIn(done.nb, staged.uri, data={"execution_seconds": done.time})
+    cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
+
+
+def execute_side_by_side(app, env, names: list[str]) -> None:
+    """Execute all pages that wait for it, if there are several, and several processors."""
+    settings = env.mystnb_config
+    if settings.execution_mode != "cache":
+        return
+    cache = get_cache(settings.execution_cache_path or ".jupyter_cache")
+    pages = waiting(env, names, cache)
+    workers = min(processors(), len(pages))
+    if workers < 2:
+        return
+    LOG.info(f"executing {len(pages)} pages, {workers} at once")
+    with one_thread_each(), ThreadPoolExecutor(workers) as pool:
+        running = {
+            pool.submit(
+                single_nb_execution, notebook, cwd=str(path.parent), timeout=settings.execution_timeout,
+                allow_errors=settings.execution_allow_errors,
+            ): path
+            for path, (notebook, _) in pages.items()
+        }
+        for future in as_completed(running):
+            path, done = running[future], future.result()
+            name = path.relative_to(app.srcdir).as_posix()
+            if done.err is None:
+                store(cache, path, done, pages[path][1])
+            LOG.info(f"{name}: {'executed' if done.err is None else 'failed'} in {done.time:.0f} s")
+
+
+def setup(app):
+    """Connect the above."""
+    app.connect("env-before-read-docs", execute_side_by_side)
+    return {"version": "1", "parallel_read_safe": True}
