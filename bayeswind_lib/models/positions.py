@@ -20,7 +20,16 @@ def sinusoids(length: int, width: int, device: torch.device | None = None) -> to
 
 def rotate(x: torch.Tensor) -> torch.Tensor:
     """Turn each pair of channels by an angle proportional to the place: (B, H, T, C), same shape."""
+    return _turned(x, 1)
+
+
+def rotate_back(x: torch.Tensor) -> torch.Tensor:
+    """Undo `rotate`, (B, H, T, C): the transposed turn, by which gradients go back through it."""
+    return _turned(x, -1)
+
+
+def _turned(x: torch.Tensor, sense: int) -> torch.Tensor:
     waves = sinusoids(x.shape[-2], x.shape[-1], x.device).to(x.dtype)  # (T, C), sin and cos in turn
-    sin, cos = waves[:, 0::2], waves[:, 1::2]  # (T, C / 2)
+    sin, cos = sense * waves[:, 0::2], waves[:, 1::2]  # (T, C / 2)
     even, odd = x[..., 0::2], x[..., 1::2]  # (B, H, T, C / 2)
     return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)

@@ -1,0 +1,238 @@
+"""Ways to train the same head on the same data, raced against each other (Paper II; notes A6, A7).
+
+Paper II compares one rate for all maps with ten times that rate on the values, and reads the second
+one's lead as expectation maximisation. What decides is what else leads as much: ten times on any
+other map, on all of them, another optimiser, and what all of that is worth on data not trained on.
+
+Axes: S symbols, N positions, P points of a curve.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+import torch
+
+from bayeswind_lib.dynamics import attention, sticky
+
+MAPS = ("query", "key", "value", "output")
+MEASURES = ("train", "held_out", "kl", "attention_entropy", "forecast_entropy", "accuracy", "same_symbol")
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One way to train.
+
+    Attributes:
+        name: in words.
+        rate: learning rate of every map.
+        times: maps that have another rate, and by which factor.
+        optimiser: "sgd" (no momentum), "adamw", or "em": in turn, the best value and output maps for
+            the attention as it is (a convex problem), and one step of the query and key maps.
+    """
+
+    name: str
+    rate: float = 0.01
+    times: dict[str, float] = field(default_factory=dict)
+    optimiser: str = "sgd"
+
+    def __post_init__(self):
+        if self.optimiser not in ("sgd", "adamw", "em"):
+            raise ValueError(f"optimiser is {self.optimiser!r}: choose sgd, adamw or em")
+        if unknown := set(self.times) - set(MAPS):
+            raise ValueError(f"times names {sorted(unknown)}: the maps are {', '.join(MAPS)}")
+        if not self.rate > 0:
+            raise ValueError(f"rate is {self.rate}: give a number above 0")
+
+    def rate_of(self, name: str) -> float:
+        """The learning rate of a map."""
+        return self.rate * self.times.get(name, 1.0)
+
+
+PUBLISHED = (Arm("SGD"), Arm("values x 10", times={"value": 10.0}))
+CONTROLS = (
+    Arm("output x 10", times={"output": 10.0}),
+    Arm("values and output x 10", times={"value": 10.0, "output": 10.0}),
+    Arm("queries and keys x 10", times={"query": 10.0, "key": 10.0}),
+    Arm("all x 10", rate=0.1),
+    Arm("all x 100", rate=1.0),
+    Arm("AdamW", rate=0.01, optimiser="adamw"),
+    Arm("AdamW, values x 10", rate=0.01, times={"value": 10.0}, optimiser="adamw"),
+)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What all arms of a race have in common: the sequence to train on, one to test on, and the truth."""
+
+    train: sticky.Sequence
+    held_out: sticky.Sequence
+    means: torch.Tensor
+    transition: torch.Tensor
+
+
+def task(seed: int, length: int = 2000, as_coded: bool = True) -> Task:
+    """The chain's task. Pictures come from seed 0 for all, as published; the two sequences from `seed`."""
+    means = sticky.pictures(torch.Generator().manual_seed(0))
+    transition, rng = sticky.chain(as_coded), torch.Generator().manual_seed(seed)
+    draws = [sticky.sample(length, means, transition, rng) for _ in range(2)]
+    return Task(*draws, means, transition)
+
+
+def first_weights(seed: int, channels: int = 10, value_channels: int = 15, size: float = 0.1) -> attention.Weights:
+    """The published first weights: one head, 820 numbers, standard deviation 0.1."""
+    rng = torch.Generator().manual_seed(seed)
+    return attention.draw(
+        rng, width=sticky.WIDTH, n_outcomes=sticky.SYMBOLS, channels=channels, value_channels=value_channels,
+        size=size, dtype=torch.float32,
+    )
+
+
+@torch.no_grad()
+def measure(weights: attention.Weights, task: Task) -> dict[str, float]:
+    """How well a head does, in nats but for accuracy and `same_symbol` (probability); see MEASURES."""
+    trained, tested = (attention.forward(s.inputs, weights) for s in (task.train, task.held_out))
+    forecast = trained.logits[0].log_softmax(-1)
+    unseen = tested.logits[0].log_softmax(-1)
+    return {
+        "train": sticky.cross_entropy(forecast.exp(), task.train),
+        "held_out": sticky.cross_entropy(unseen.double().exp(), task.held_out),
+        "kl": sticky.kl_to_row(unseen, task.held_out, task.transition),
+        "attention_entropy": float(torch.special.entr(tested.pattern).sum(-1).mean()),
+        "forecast_entropy": float(torch.special.entr(forecast.exp()).sum(-1).mean()),
+        "accuracy": float((forecast.argmax(-1) == task.train.targets[0]).float().mean()),
+        "same_symbol": sticky.same_symbol_mass(tested.pattern, task.held_out),
+    }
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What an arm did.
+
+    Attributes:
+        arm, seed: which one.
+        steps: int64 (P,), the steps at which it was measured.
+        loss: float64 (steps + 1,), training loss before each step and after the last.
+        measures: name -> float64 (P,).
+    """
+
+    arm: Arm
+    seed: int
+    steps: np.ndarray
+    loss: np.ndarray
+    measures: dict[str, np.ndarray]
+
+    def to_dict(self) -> dict:
+        """Plain JSON types."""
+        return {
+            "arm": asdict(self.arm), "seed": self.seed, "steps": self.steps.tolist(), "loss": self.loss.tolist(),
+            "measures": {name: row.tolist() for name, row in self.measures.items()},
+        }
+
+
+def race(arm: Arm, task: Task, seed: int, steps: int = 1000, every: int = 50) -> Curve:
+    """Train a head one way, from the first weights of `seed`, with all data at every step.
+
+    The gradients are the closed forms of `attention`; nothing is differentiated by a machine.
+
+    Raises:
+        ValueError: if `steps` or `every` is below 1.
+    """
+    if steps < 1 or every < 1:
+        raise ValueError(f"steps is {steps} and every is {every}: both must be at least 1")
+    weights = first_weights(seed)
+    step = _alternating(weights, arm) if arm.optimiser == "em" else _stepper(weights, arm)
+    points, losses, rows = [], [], []
+    for t in range(steps + 1):
+        done = attention.forward(task.train.inputs, weights)
+        losses.append(float(attention.cross_entropy(done.logits, task.train.targets)))
+        if t % every == 0 or t == steps:
+            points.append(t)
+            rows.append(measure(weights, task))
+        if t < steps:
+            step(done, task.train.targets)
+    kept = {name: np.array([row[name] for row in rows]) for name in MEASURES}
+    return Curve(arm, seed, np.array(points), np.array(losses), kept)
+
+
+def _stepper(weights: attention.Weights, arm: Arm):
+    groups = [{"params": [getattr(weights, name)], "lr": arm.rate_of(name)} for name in MAPS]
+    optimiser = torch.optim.SGD(groups) if arm.optimiser == "sgd" else torch.optim.AdamW(groups)
+
+    def step(done: attention.Pass, targets: torch.Tensor) -> None:
+        found, output = attention.loss_gradients(done, targets)
+        for name in MAPS:
+            getattr(weights, name).grad = output if name == "output" else getattr(found, name)
+        optimiser.step()
+
+    return step
+
+
+def _alternating(weights: attention.Weights, arm: Arm):
+    """The M-step whole, then a step of the E-step: queries and keys, by their gradients."""
+
+    def step(done: attention.Pass, targets: torch.Tensor) -> None:
+        best_answers(done, targets)
+        after = attention.forward(done.inputs, weights)
+        found, _ = attention.loss_gradients(after, targets)
+        for name in ("query", "key"):
+            getattr(weights, name).sub_(arm.rate_of(name) * getattr(found, name))
+
+    return step
+
+
+def best_answers(done: attention.Pass, targets: torch.Tensor, penalty: float = 1e-4, rounds: int = 20) -> None:
+    """Set value and output maps to the best ones for the attention as it is.
+
+    With attention held fixed, logits are linear in the product M = W_V W_O: multinomial logistic
+    regression on the averaged inputs, which is convex. M is then split evenly by its singular values.
+    `penalty` keeps it finite. Changes the weights in place. One head only.
+
+    Raises:
+        ValueError: for more heads than one, or if M has a higher rank than the values allow.
+    """
+    weights = done.weights
+    if len(weights.query) != 1:
+        raise ValueError(f"there are {len(weights.query)} heads: the alternating arm is for one")
+    V, Y = weights.output.shape[1:]
+    if min(Y, done.inputs.shape[-1]) > V:
+        raise ValueError(f"values have {V} channels, and {Y} outcomes need at least {min(Y, done.inputs.shape[-1])}")
+    mixed = (done.pattern[:, 0] @ done.inputs).flatten(0, 1)  # (N, D)
+    answer = (weights.value[0] @ weights.output[0]).clone().requires_grad_()  # (D, Y)
+    solver = torch.optim.LBFGS([answer], max_iter=rounds, line_search_fn="strong_wolfe")
+
+    def closure() -> torch.Tensor:
+        solver.zero_grad()
+        loss = torch.nn.functional.cross_entropy(mixed @ answer, targets.flatten()) + penalty * answer.square().sum()
+        loss.backward()
+        return loss
+
+    with torch.enable_grad():
+        solver.step(closure)
+    left, size, right = torch.linalg.svd(answer.detach(), full_matrices=False)
+    root, n = size.sqrt(), len(size)
+    weights.value.zero_()[0, :, :n] = left * root
+    weights.output.zero_()[0, :n] = root[:, None] * right
+
+
+def steps_to(curve: Curve, level: float, measure: str | None = None) -> float:
+    """First step at which the training loss, or a measure, is at or below a level; inf if it never is.
+
+    A run that never gets there is *censored*: all that is known is that it takes longer.
+    """
+    values, steps = (curve.loss, np.arange(len(curve.loss))) if measure is None else (curve.measures[measure], curve.steps)
+    reached = np.flatnonzero(values <= level)
+    return float(steps[reached[0]]) if len(reached) else math.inf
+
+
+def speed_up(base: list[Curve], arm: list[Curve]) -> tuple[float, list[float]]:
+    """The published figure: steps of the base over the arm's mean steps to the base's mean final loss.
+
+    Returns:
+        the figure, and the arm's steps, one a seed.
+    """
+    level = float(np.mean([curve.loss[-1] for curve in base]))
+    steps = [steps_to(curve, level) for curve in arm]
+    return (len(base[0].loss) - 1) / float(np.mean(steps)), steps
