@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from _support import CHAPTERS, pages, site_folder
-from _support_browser import SCHEMES, SIZES, THEME_RULES, Reader, served
+from _support_browser import SCHEMES, SIZES, THEME_RULES, Reader
 from _support_explorer import CONTROLS, FOCUS, MOUNT, pages_with_explorer, play, state
 
 import bayeswind_lib as bw

@@ -14,7 +14,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from _support import ROOT, site_folder
+from _support import ROOT
 from _support_browser import Reader
 from test_minutes import minutes, sections
 

@@ -1,9 +1,9 @@
 """Runs the pages of a build side by side.
 
-MyST-NB executes a page when Sphinx reads it, one after the other. Here all pages that are to be read
-and are not in the execution cache run first, as many at once as there are processors, and go into
-that cache, where MyST-NB finds them. A page that fails is not stored: MyST-NB runs it once more, and
-reports what is wrong as it always does.
+MyST-NB executes a page when Sphinx reads it, one after the other. Here all pages that are to be
+read and are not in the execution cache run first, as many at once as there are processors, and go
+into that cache, where MyST-NB finds them. A page that fails is not stored: MyST-NB runs it once
+more, and reports what is wrong as it always does.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def processors() -> int:
 
 @contextmanager
 def one_thread_each() -> Iterator[None]:
-    """What is started inside computes with one thread, unless the reader's machine says otherwise."""
+    """What is started inside computes with one thread, unless settings of the machine say otherwise."""
     added = {name: "1" for name in THREADS if name not in os.environ}
     os.environ.update(added)
     try:
@@ -43,7 +43,7 @@ def one_thread_each() -> Iterator[None]:
 
 
 def waiting(env, names: list[str], cache) -> dict[Path, tuple]:
-    """The notebooks among these pages that have to be executed: {path: (notebook, how it is read)}."""
+    """Notebooks among these pages that have to be executed: {path: (notebook, its format)}."""
     found = {}
     for name in names:
         path = Path(env.doc2path(name))
@@ -82,8 +82,8 @@ def execute_side_by_side(app, env, names: list[str]) -> None:
     with one_thread_each(), ThreadPoolExecutor(workers) as pool:
         running = {
             pool.submit(
-                single_nb_execution, notebook, cwd=str(path.parent), timeout=settings.execution_timeout,
-                allow_errors=settings.execution_allow_errors,
+                single_nb_execution, notebook, cwd=str(path.parent),
+                timeout=settings.execution_timeout, allow_errors=settings.execution_allow_errors,
             ): path
             for path, (notebook, _) in pages.items()
         }
