@@ -32,7 +32,7 @@ def processors() -> int:
 
 @contextmanager
 def one_thread_each() -> Iterator[None]:
-    """What is started inside computes with one thread, unless settings of the machine say otherwise."""
+    """What starts inside computes with one thread, unless the machine has settings of its own."""
     added = {name: "1" for name in THREADS if name not in os.environ}
     os.environ.update(added)
     try:
