@@ -1,4 +1,4 @@
-"""The command line: `python -m bayeswind_lib train | retrain | score | probe | sweep | list | ledger`."""
+"""The command line: `python -m bayeswind_lib train | retrain | score | probe | sweep | races | list | ledger`."""
 
 from __future__ import annotations
 
@@ -139,6 +139,29 @@ def _loaded(network: str, seed: int):
 
 def _cell(value) -> str:
     return f"{value:.4f}" if isinstance(value, float) else "all" if value is None else str(value)
+
+
+@app.command()
+def races(
+    folder: Annotated[Path, typer.Argument(help="Where the runs are kept.")] = Path("runs/races"),
+    workers: Annotated[int, typer.Option(help="Processes that run at once.")] = 2,
+    record: Annotated[bool, typer.Option("--record", help="Also write the record, of the runs that are finished.")] = False,
+) -> None:
+    """Race ways to train one head on Paper II's sticky chain: seeds, arms and rates; hours.
+
+    Stop it at any moment and start it again: what is finished is not run again.
+    """
+    from bayeswind_lib.ledger import raced, store
+    from bayeswind_lib.training.environment import describe_environment
+
+    try:
+        raced.run_all(raced.plan(), folder, workers, report=typer.echo)
+    except KeyboardInterrupt:
+        typer.echo("stopped; the same words go on")
+        raise typer.Exit(130) from None
+    if record:
+        written = store.write(raced.NAME, raced.measure(folder) | describe_environment(torch.device("cpu")))
+        typer.echo(f"{raced.NAME}: {'written' if written else 'unchanged'}")
 
 
 @app.command()

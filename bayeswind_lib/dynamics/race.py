@@ -18,7 +18,7 @@ import torch
 from bayeswind_lib.dynamics import attention, sticky
 
 MAPS = ("query", "key", "value", "output")
-MEASURES = ("train", "held_out", "kl", "attention_entropy", "forecast_entropy", "accuracy", "same_symbol")
+MEASURES = ("train", "validation", "held_out", "kl", "attention_entropy", "forecast_entropy", "accuracy", "same_symbol")
 
 
 @dataclass(frozen=True)
@@ -65,19 +65,23 @@ CONTROLS = (
 
 @dataclass(frozen=True)
 class Task:
-    """What all arms of a race have in common: the sequence to train on, one to test on, and the truth."""
+    """What all arms of a race have in common: the truth, and a sequence for each purpose.
+
+    Rates and the moment to stop are chosen on `validation`; what is told is measured on `held_out`.
+    """
 
     train: sticky.Sequence
+    validation: sticky.Sequence
     held_out: sticky.Sequence
     means: torch.Tensor
     transition: torch.Tensor
 
 
 def task(seed: int, length: int = 2000, as_coded: bool = True) -> Task:
-    """The chain's task. Pictures come from seed 0 for all, as published; the two sequences from `seed`."""
+    """The chain's task. Pictures come from seed 0 for all, as published; the sequences from `seed`."""
     means = sticky.pictures(torch.Generator().manual_seed(0))
     transition, rng = sticky.chain(as_coded), torch.Generator().manual_seed(seed)
-    draws = [sticky.sample(length, means, transition, rng) for _ in range(2)]
+    draws = [sticky.sample(length, means, transition, rng) for _ in range(3)]
     return Task(*draws, means, transition)
 
 
@@ -93,11 +97,12 @@ def first_weights(seed: int, channels: int = 10, value_channels: int = 15, size:
 @torch.no_grad()
 def measure(weights: attention.Weights, task: Task) -> dict[str, float]:
     """How well a head does, in nats but for accuracy and `same_symbol` (probability); see MEASURES."""
-    trained, tested = (attention.forward(s.inputs, weights) for s in (task.train, task.held_out))
-    forecast = trained.logits[0].log_softmax(-1)
+    tested = attention.forward(task.held_out.inputs, weights)
+    forecast, chosen = (attention.forward(s.inputs, weights).logits[0].log_softmax(-1) for s in (task.train, task.validation))
     unseen = tested.logits[0].log_softmax(-1)
     return {
         "train": sticky.cross_entropy(forecast.exp(), task.train),
+        "validation": sticky.cross_entropy(chosen.double().exp(), task.validation),
         "held_out": sticky.cross_entropy(unseen.double().exp(), task.held_out),
         "kl": sticky.kl_to_row(unseen, task.held_out, task.transition),
         "attention_entropy": float(torch.special.entr(tested.pattern).sum(-1).mean()),
