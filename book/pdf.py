@@ -252,12 +252,15 @@ def style_links(articles: list[Article]) -> str:
     )
 
 
-def mathjax(site: Path, document: str) -> str:
-    """The settings of MathJax and its script, as a built page has them."""
-    text = (site / f"{document}.html").read_text("utf-8")
-    settings = re.search(r"<script>(window\.MathJax = .*?)</script>", text, re.S)
-    script = re.search(r'src="[^"]*(_static/vendor/mathjax/[\w-]+\.js)', text)
-    if not (settings and script):
+def mathjax(site: Path, documents: list[str]) -> str:
+    """The settings of MathJax and its script, as the first page that has formulas loads them."""
+    for document in documents:
+        text = (site / f"{document}.html").read_text("utf-8")
+        settings = re.search(r"<script>(window\.MathJax = .*?)</script>", text, re.S)
+        script = re.search(r'src="[^"]*(_static/vendor/mathjax/[\w-]+\.js)', text)
+        if settings and script:
+            break
+    else:
         return ""
     # Beside this text its formulas would stand a little too tall.
     scale = "window.MathJax.chtml = {scale: 0.95};"
@@ -359,7 +362,6 @@ def whole_book(parts: list[Part], articles: dict[str, Article], site: Path) -> s
                 f'<article class="bd-article" id="{slug(document)}" data-document="{document}">'
                 f"{articles[document].html}</article>"
             )
-    first = parts[0].documents[0]
     title = html.escape(settings["title"])
     return f"""<!DOCTYPE html>
 <html lang="en" data-theme="light" data-mode="light" class="bw-pdf"><head><meta charset="utf-8">
@@ -367,7 +369,7 @@ def whole_book(parts: list[Part], articles: dict[str, Article], site: Path) -> s
 {style_links(list(articles.values()))}
 <style>{(HERE / "pdf.css").read_text("utf-8").replace("FONTS/", HOME + FONTS)}</style>
 <style id="bw-running-heads"></style>
-{mathjax(site, first)}</head>
+{mathjax(site, list(articles))}</head>
 <body>{cover(settings)}{colophon()}<nav class="bw-contents"><h1 id="contents">Contents</h1>
 <div></div></nav>
 <main class="bd-main"><div class="bd-content">

@@ -356,3 +356,9 @@ def test_a_printed_page_is_its_article_in_dark_on_white(site):
     assert seen["wide"] == []
     assert (seen["ground"], seen["ink"]) == ("rgb(255, 255, 255)", "rgb(0, 0, 0)")
     assert (seen["theme"], back) == ("light", "dark")
+
+
+def test_formulas_are_set_although_the_first_page_has_none(site):
+    """The landing page loads no MathJax."""
+    assert pdf.mathjax(site, ["book/intro"]) == ""
+    assert "tex-chtml.js" in pdf.mathjax(site, ["book/intro", DOCUMENTS[0]])
