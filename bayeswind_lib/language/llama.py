@@ -16,6 +16,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from bayeswind_lib.models.base import RMSNorm
+
 
 @dataclass(frozen=True, kw_only=True)
 class LlamaConfig:
@@ -52,17 +54,6 @@ def turn(x: torch.Tensor, base: float) -> torch.Tensor:
     cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
     first, second = x.chunk(2, -1)
     return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
-
-
-class Norm(nn.Module):
-    """Divide by the root mean square, and scale each channel."""
-
-    def __init__(self, width: int, epsilon: float):
-        super().__init__()
-        self.gain, self.epsilon = nn.Parameter(torch.ones(width)), epsilon
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:  # (B, T, D) -> (B, T, D)
-        return self.gain * x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.epsilon)
 
 
 class Attention(nn.Module):
@@ -112,8 +103,8 @@ class Block(nn.Module):
 
     def __init__(self, config: LlamaConfig):
         super().__init__()
-        self.norm1, self.attention = Norm(config.width, config.epsilon), Attention(config)
-        self.norm2, self.feed_forward = Norm(config.width, config.epsilon), FeedForward(config)
+        self.norm1, self.attention = RMSNorm(config.width, config.epsilon), Attention(config)
+        self.norm2, self.feed_forward = RMSNorm(config.width, config.epsilon), FeedForward(config)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:  # (B, T, D) -> (B, T, D)
         x = x + self.attention(self.norm1(x))
@@ -128,7 +119,7 @@ class Llama(nn.Module):
         self.config = config
         self.tokens = nn.Embedding(config.n_tokens, config.width)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layers))
-        self.norm = Norm(config.width, config.epsilon)
+        self.norm = RMSNorm(config.width, config.epsilon)
 
     def forward(self, tokens: torch.Tensor, last: bool = False) -> torch.Tensor:
         """Logits of the next token: int64 (B, T) -> (B, T, N), or (B, N) after the last token only.
