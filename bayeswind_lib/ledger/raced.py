@@ -72,12 +72,15 @@ class Cell:
 
 def plan() -> list[Cell]:
     """All runs, those that are quoted most first."""
-    arms = (*race.PUBLISHED, *race.CONTROLS)
-    cells = [Cell("published", arm, seed, LENGTH, STEPS, 50) for arm, seed in itertools.product(arms, SEEDS)]
+    def long(arms: Iterable[Arm]) -> list[Cell]:
+        return [Cell("published", arm, seed, LENGTH, STEPS, 50) for arm, seed in itertools.product(arms, SEEDS)]
+
+    cells = long(race.PUBLISHED)
     for seed, family in itertools.product(SEEDS, FAMILIES.values()):
         steps = EM_STEPS if family.optimiser == "em" else STEPS
         for rate in RATES[family.optimiser]:
             cells.append(Cell("rates", replace(family, rate=rate), seed, SHORT, steps, max(1, steps // 100)))
+    cells += long(race.CONTROLS)
     return cells
 
 
