@@ -1,11 +1,12 @@
 """Runs a notebook's cells; at the first load of each network a copy of the process goes on with an untrained one.
 
-`python _canary_worker.py NOTEBOOK WEIGHTS FOLDER` runs with the weights in WEIGHTS and leaves one
-JSON file in FOLDER for the run itself ("whole.json") and one for each copy ("NAME-seedN.json", or
-"snapshots+NAME-seedN.json" for a run with snapshots):
+`python _canary_worker.py NOTEBOOK WEIGHTS FOLDER [PRESET]` runs with the weights in WEIGHTS and leaves one
+JSON file in FOLDER for the run itself ("whole.json") and one for each copy ("NAME-seedN.json",
+"snapshots+NAME-seedN.json" for a run with snapshots, and "records.json" for a copy in which every network
+that is loaded is a good one with other scores in its record):
 `error` (the name of the exception that ended it, or null), `text` (its end), `opened` (the networks' files
 that were read; Python does not see snapshots being read). A copy shares all that was computed before it: a hundred spoilt
-networks cost little more than one run. Nothing is drawn.
+networks cost little more than one run. Nothing is drawn. A PRESET is put after the cell of parameters, as papermill does.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
-from _support_canaries import put_random_snapshots, put_random_twin, weights_in
+from _support_canaries import RECORDS, change_scores, put_random_snapshots, put_random_twin, weights_in
+from _support_notebooks import tagged
 from IPython.core.interactiveshell import InteractiveShell
 
 import bayeswind_lib as bw
@@ -54,13 +56,13 @@ def branch_at(load: Callable, prefix: str, spoil: Callable, folder: Path) -> Non
         given = arguments.bind(*words, **settings)
         given.apply_defaults()
         network = given.arguments["name"], given.arguments["seed"]
-        if ME == "whole" and network not in seen:
-            seen.add(network)
-            child = os.fork()
-            if child:
-                os.waitpid(child, 0)
-            else:
-                go_on_spoilt(folder, prefix, spoil, *network)
+        if ME == "whole" and not prefix and not seen and is_a_copy():
+            go_on_elsewhere(RECORDS, folder)
+        if ME == "whole" and network not in seen and is_a_copy():
+            spoil(go_on_elsewhere(f"{prefix}{network[0]}-seed{network[1]}", folder), *network)
+        if ME == RECORDS and not prefix and network not in seen:
+            change_scores(folder / RECORDS, *network, 2.0)
+        seen.add(network)
         return load(*words, **settings)
 
     for module in list(sys.modules.values()):
@@ -69,18 +71,36 @@ def branch_at(load: Callable, prefix: str, spoil: Callable, folder: Path) -> Non
                 setattr(module, name, branching)
 
 
-def go_on_spoilt(folder: Path, prefix: str, spoil: Callable, name: str, seed: int) -> None:
-    """In a copy: from here on one network is untrained, all others are as they were."""
+def is_a_copy() -> bool:
+    """Fork: True in the copy; False, when the copy has ended, in the process that goes on."""
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+    return not child
+
+
+def go_on_elsewhere(name: str, folder: Path) -> Path:
+    """In a copy: from here on weights come from a folder of its own, which is returned."""
     global ME
-    ME = f"{prefix}{name}-seed{seed}"
+    ME = name
     weights = weights_in(folder / ME)
-    spoil(weights, name, seed)
     os.environ["BAYESWIND_WEIGHTS"] = str(weights)
+    return weights
 
 
-def main(notebook: str, weights: str, place: str) -> None:
-    cells = nbformat.read(notebook, as_version=4).cells
-    sources = [cell.source for cell in cells if cell.cell_type == "code" and cell.source.strip()]
+def sources_of(notebook: str, preset: str) -> list[str]:
+    """The code cells, and after the cell of parameters one more that sets the preset, if one is given."""
+    found = nbformat.read(notebook, as_version=4)
+    cells = [cell for cell in found.cells if cell.cell_type == "code" and cell.source.strip()]
+    sources = [cell.source for cell in cells]
+    if preset:
+        (parameters,) = tagged(found, "parameters")
+        sources.insert(cells.index(parameters) + 1, f"preset = {preset!r}")
+    return sources
+
+
+def main(notebook: str, weights: str, place: str, preset: str = "") -> None:
+    sources = sources_of(notebook, preset)
     folder = Path(place).resolve()
     (folder / "alone").mkdir(parents=True)
     os.environ["BAYESWIND_WEIGHTS"] = weights

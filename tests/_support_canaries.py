@@ -16,6 +16,7 @@ from _support import ROOT, Finished, run, run_python, single_threaded
 import bayeswind_lib as bw
 
 WORKER = Path(__file__).with_name("_canary_worker.py")
+RECORDS = "records"  # the run in which all networks are good and all scores in their records are others
 
 
 def weights_in(folder: Path) -> Path:
@@ -71,21 +72,22 @@ class CellsRun:
     opened: list[tuple[str, int]]
 
 
-def run_with(notebook: Path, weights: Path, folder: Path) -> tuple[CellsRun, dict[tuple[str, int], CellsRun]]:
-    """Run a notebook's cells up to the first that fails, in a new folder.
+def run_with(notebook: Path, weights: Path, folder: Path, preset: str = "") -> tuple[CellsRun, CellsRun | None, dict[tuple[str, int], CellsRun]]:
+    """Run a notebook's cells up to the first that fails, in a new folder; in another preset, if one is given.
 
     Returns:
-        how that ended; and how it ends when one network is untrained, for each that it loads.
+        how that ended; how it ends when the records of all networks that it loads hold other scores (None if
+        it loads none); and how it ends when one network is untrained, for each that it loads.
     """
-    done = run_python(WORKER, notebook, weights, folder, timeout=1800)
+    done = run_python(WORKER, notebook, weights, folder, *([preset] if preset else []), timeout=1800)
     if not (folder / "whole.json").is_file():
         raise RuntimeError(f"{notebook.name}: {done.tail()}")
     ends = {}
     for path in folder.glob("*.json"):
         end = json.loads(path.read_text())
         ends[path.stem] = CellsRun(end["error"], end["text"], networks_in(end["opened"]))
-    whole = ends.pop("whole")
-    return whole, {networks_in([f"{name.replace('+', '/')}.safetensors"])[0]: end for name, end in ends.items()}
+    whole, records = ends.pop("whole"), ends.pop(RECORDS, None)
+    return whole, records, {networks_in([f"{name.replace('+', '/')}.safetensors"])[0]: end for name, end in ends.items()}
 
 
 def networks_in(files: list[str]) -> list[tuple[str, int]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import sys
 from pathlib import Path
@@ -18,7 +17,7 @@ import nbformat
 import pytest
 import yaml
 
-from _support import CHAPTERS, ROOT, run
+from _support import CHAPTERS, ROOT, children_seconds, run
 from _support_colab import (
     _git,
     ask,
@@ -213,15 +212,6 @@ def reader(folder: Path, repository: Path, **more: str) -> tuple[Path, dict[str,
     environment = layer(folder)
     more |= instead_of(settings()["repository"]["url"], repository)
     return environment, only(environment, PIP_DISABLE_PIP_VERSION_CHECK="1", **more)
-
-
-def children_seconds() -> float:
-    """Processor time of the processes that this one has started and seen end.
-
-    Unlike the clock on the wall it does not grow when the machine has other work.
-    """
-    times = os.times()
-    return times.children_user + times.children_system
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import shutil
 import sys
 from pathlib import Path
@@ -32,14 +33,20 @@ COLAB = {"torch", "numpy", "matplotlib", "PIL", "ipykernel", "ipywidgets", "anyw
 LIGHT = {"torch", "numpy", "safetensors", "tqdm"}
 
 
+@functools.cache
+def import_nodes(text: str) -> list[ast.Import | ast.ImportFrom]:
+    """Every import in a source, wherever it stands; many tests ask for the same one."""
+    return [node for node in ast.walk(ast.parse(text)) if isinstance(node, (ast.Import, ast.ImportFrom))]
+
+
 def imports(path: Path) -> set[str]:
     """Dotted names of everything that a file imports, wherever in the file it does so."""
     package = (path.parent if path.name == "__init__.py" else path).relative_to(ROOT).with_suffix("")
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in import_nodes(path.read_text()):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
+        else:
             base = node.module or ""
             if node.level:
                 parts = [*package.parts, "x"] if path.name == "__init__.py" else package.parts
