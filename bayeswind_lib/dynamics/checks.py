@@ -256,16 +256,17 @@ def served(done: Pass, upstream: torch.Tensor) -> float:
     """Share of the attention that lies on values which a small step makes better for who looks.
 
     sum of alpha_ij over the pairs with d(u_i . v_j) below 0 after a step of the values
-    (`steps.compatibility_change`), over the sum of all.
+    (`steps.compatibility_change`), over the sum of all; queries without an error stay out.
     """
     change = steps.compatibility_change(done, upstream, 1.0)
-    return float((done.pattern * (change < 0)).sum() / done.pattern.sum())
+    asked = done.pattern * (upstream.square().sum(-1, keepdim=True) > 0)
+    return float((asked * (change < 0)).sum() / asked.sum())
 
 
 def strangers(upstream: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
     """Errors as long as these, in directions drawn at random: what `served` is for users without a common cause."""
     drawn = torch.randn(upstream.shape, generator=rng, dtype=upstream.dtype)
-    return drawn / drawn.norm(dim=-1, keepdim=True) * upstream.norm(dim=-1, keepdim=True)
+    return drawn / drawn.norm(dim=-1, keepdim=True) * upstream.norm(dim=-1, keepdim=True)  # 0 stays 0
 
 
 def movable(done: Pass, upstream: torch.Tensor) -> dict[str, float]:

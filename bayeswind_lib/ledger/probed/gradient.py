@@ -134,7 +134,7 @@ def of_run(tunnel: str, n: int, draws: int) -> dict:
     """
     snapshots = checkpoints.load_snapshots(FALLING.format(tunnel))
     episodes = episodes_of(Recipe.from_dict(snapshots.note["recipe"]), n)
-    rng, rows = torch.Generator().manual_seed(15), []
+    rng, rows, nulls = torch.Generator().manual_seed(15), [], []
     for step in snapshots.steps:
         model = snapshots.network(step).double()
         passes = [checks.opened(model, i, episodes.inputs, episodes.posterior)[:2] for i in range(len(model.blocks))]
@@ -144,20 +144,20 @@ def of_run(tunnel: str, n: int, draws: int) -> dict:
         found["served"] = [checks.served(*one) for one in passes]
         drawn = [[checks.served(done, checks.strangers(u, rng)) for done, u in passes] for _ in range(max(2, draws // 5))]
         found["strangers"] = np.mean(drawn, 0).tolist()
-        if step == snapshots.steps[-1]:
-            last = [interval([one[i] for one in drawn], found["served"][i]) for i in range(len(passes))]
+        nulls.append([interval([one[i] for one in drawn], x) for i, x in enumerate(found["served"])])
         rows.append(found)
     curves = {what: rounded([row[what] for row in rows]) for what in rows[0]}
-    return {"steps": snapshots.steps, "curves": curves, "last": last}
+    early = int(np.argmax([row["spread"][0] for row in rows]))  # when most is to be gained in layer 0
+    return {"steps": snapshots.steps, "curves": curves, "last": nulls[-1], "early": nulls[early], "early_step": snapshots.steps[early]}
 
 
 def ledger_values(found: dict) -> dict:
     """The few numbers that stand in the ledger, each with its null."""
     layers = [row for rows in found["networks"].values() for row in rows]
-    last = found["snapshots"]["bijection"]["last"][0]
+    last, early = (found["snapshots"]["bijection"][when][0] for when in ("last", "early"))
     measured = {
         "routing": max(row["routing"] for row in layers), "values": max(row["values"] for row in layers),
-        "order": found["ratio"]["order"]["law"]["null"], "served": last["value"],
+        "order": found["ratio"]["order"]["law"]["null"], "served": last["value"], "served early": early["value"],
     }
     return {
         "ledger": measured,
@@ -166,5 +166,5 @@ def ledger_values(found: dict) -> dict:
             "order": found["ratio"]["order"]["no baseline"],
         },
         "other_query": {"values": interval([row["other query, value map"] for row in layers])},
-        "random_errors": {"served": last},
+        "random_errors": {"served": last, "served early": early},
     }
