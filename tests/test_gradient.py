@@ -212,7 +212,7 @@ def explorer():
 
 def test_each_control_of_the_notebook_changes_what_is_seen(explorer):
     for control, value in (
-        (explorer.across, -0.5), (explorer.upwards, 1.5), (explorer.rate, 1.0), (explorer.scores[1], 2.0),
+        (explorer.across, -0.5), (explorer.upwards, 1.5), (explorer.rate, 2.0), (explorer.scores[1], 2.0),
         (explorer.moves, "scores"), (explorer.moves, "values"),
     ):
         before = explorer.words, explorer.children[-1].value
@@ -229,10 +229,10 @@ def test_steps_of_the_notebook_go_on_and_start_again(explorer):
         losses.append(explorer.step.loss)
     assert losses == sorted(losses, reverse=True) and explorer.words.startswith("5 steps taken")
     scores = explorer.step.scores.copy()
-    explorer.rate.value = 1.0
+    explorer.rate.value = 2.0
     np.testing.assert_array_equal(explorer.step.scores, scores)  # sliders do not round what a step left
     explorer.again.click()
-    explorer.rate.value = 0.5
+    explorer.rate.value = 1.0
     assert explorer.words == first
 
 

@@ -21,7 +21,7 @@ VALUES = ((1.2, 0.3), (-0.8, 1.0), (-0.2, -1.2))
 ERROR = (1.0, 0.4)
 
 
-def three_keys_explorer(rate: float = 0.5) -> ThreeKeysExplorer:
+def three_keys_explorer(rate: float = 1.0) -> ThreeKeysExplorer:
     """Controls and pictures for one query that looks at three keys.
 
     Args:
@@ -43,7 +43,7 @@ class ThreeKeysExplorer(ipywidgets.VBox):
         words: what the step does, in words.
     """
 
-    def __init__(self, rate: float = 0.5):
+    def __init__(self, rate: float = 1.0):
         self.across, self.upwards = (_slider(x, -2, 2, 0.1, words) for x, words in zip(ERROR, ("error, across", "error, up"), strict=True))
         self.rate = _slider(rate, 0, 4, 0.05, "step size")
         self.scores = [_slider(s, -4, 4, 0.1, f"score {j + 1}") for j, s in enumerate(SCORES)]

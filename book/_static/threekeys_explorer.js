@@ -65,7 +65,7 @@
       return { ...made, show() { made.input.value = get(); made.output.textContent = number(get(), digits); } };
     };
     const again = () => {
-      state = { ...structuredClone(START), rate: state ? state.rate : 0.5, moves: state ? state.moves : "both" };
+      state = { ...structuredClone(START), rate: state ? state.rate : 1, moves: state ? state.moves : "both" };
       taken = 0;
     };
     again();
@@ -167,7 +167,7 @@
 
     function drawPlane(now) {
       const told = state.values.map((v, j) => `value ${j + 1} ${pair(v)} to ${pair(now.newValues[j])}`).join(", ");
-      const f = frame(plane, 350, `The plane of the values. Error ${pair(state.error)} at the context ${pair(now.context)}, ` +
+      const f = frame(plane, plane.clientWidth < 500 ? 340 : 440, `The plane of the values. Error ${pair(state.error)} at the context ${pair(now.context)}, ` +
         `wanted ${pair(now.target)}; ${told}; the context goes to ${pair(now.newContext)}.`);
       const scale = Math.min((f.right - f.left) / (2 * REACH + 0.6), (f.bottom - f.top) / (2 * REACH - 0.6));
       const middle = [(f.left + f.right) / 2, (f.top + f.bottom) / 2];
