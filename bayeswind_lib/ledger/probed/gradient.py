@@ -21,7 +21,8 @@ from bayeswind_lib.ledger.sampling import rng_for
 from bayeswind_lib.training.recipe import Recipe
 
 NAMES = (
-    "bijection-transformer-classroom", "hmm-transformer-classroom", "bijection-transformer", "hmm-transformer",
+    "bijection-transformer-classroom", "hmm-transformer-classroom", "bijection-transformer",
+    "bijection-transformer-posterior", "hmm-transformer",
 )
 TUNNELS = ("bijection", "hmm")
 EPISODES, FEW = 64, 8  # of a classroom network, of a large one
@@ -142,7 +143,7 @@ def of_run(tunnel: str, n: int, draws: int) -> dict:
         found = {what: [one[what] for one in row] for what in WHAT}
         found["alike"] = [checks.alike(*one) for one in passes]
         found["served"] = [checks.served(*one) for one in passes]
-        drawn = [[checks.served(done, checks.strangers(u, rng)) for done, u in passes] for _ in range(max(2, draws // 5))]
+        drawn = [[checks.served(done, checks.strangers(u, rng)) for done, u in passes] for _ in range(draws)]
         found["strangers"] = np.mean(drawn, 0).tolist()
         nulls.append([interval([one[i] for one in drawn], x) for i, x in enumerate(found["served"])])
         rows.append(found)
