@@ -51,6 +51,12 @@ def full_ablation(page):
     page.locator("[data-head='2.3']").click()
 
 
+def full_threekeys(page):
+    page.get_by_label("Size of the step").fill("3.5")
+    page.get_by_label("Score of key 2").fill("3.2")
+    press(page, "next", 2)
+
+
 def full_training(page):
     page.get_by_label("Updates", exact=True).fill("3")
     page.get_by_label("Pairs shown").fill("9")
@@ -60,7 +66,7 @@ def full_training(page):
 FULL = {
     "ablation": full_ablation, "attention": full_attention, "bijection": full_bijection, "hazard": full_hazard,
     "hmm": full_hmm, "ladder": full_ladder, "regression": full_regression,
-    "training": full_training,
+    "threekeys": full_threekeys, "training": full_training,
 }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from bayeswind_lib import widgets
 pytestmark = pytest.mark.xdist_group("browser")
 # Explorers whose twin is an explorer of another name on the page: chapter 5 shows what networks
 # answer on the chain that chapter 4's explorer filters.
-TWINS = {"hmm_answers": "hmm"}
+TWINS = {"hmm_answers": "hmm", "three_keys_explorer": "threekeys"}
 # Move every control that was not yet seen to change anything; returns {control: whether it did}.
 # A control that is closed now, or a choice already made, stays out: it is tried again later. The
 # words beside a control do not count as a change, and a number that waits for a button gets it pressed.

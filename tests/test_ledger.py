@@ -18,7 +18,7 @@ import bayeswind_lib as bw
 from bayeswind_lib import checkpoints
 from bayeswind_lib.ledger import make, page, probed, store
 from bayeswind_lib.ledger.claims import FILE, Claim, half_unit, load_claims
-from bayeswind_lib.ledger.probed import ablation
+from bayeswind_lib.ledger.probed import ablation, gradient
 from bayeswind_lib.ledger.status import STATUSES, Evidence, Null, judge
 
 NAMES = {
@@ -524,6 +524,8 @@ def small_records(monkeypatch):
     monkeypatch.setattr(ablation, "PUBLISHED", ())
     monkeypatch.setattr(ablation, "CLASSROOM", tuple((name, (0,)) for name in opened))
     monkeypatch.setattr(ablation, "TWINS_OF", opened)
+    monkeypatch.setattr(gradient, "NAMES", ("hmm-transformer-classroom",))
+    monkeypatch.setattr(gradient, "TUNNELS", ("bijection",))
 
 
 ALL_RECORDS = sorted(["facts", "hmm_rungs", "networks", "recall_rungs", "reference_rungs", "regression_rungs",

@@ -1,6 +1,15 @@
 """Paper II: the gradients of attention in closed form, what one step does, and races between ways to train."""
 
-from bayeswind_lib.dynamics import attention, loop, mixture, race, steps, sticky
+from bayeswind_lib.dynamics import (
+    attention,
+    checks,
+    loop,
+    mixture,
+    race,
+    steps,
+    sticky,
+    three_keys,
+)
 from bayeswind_lib.dynamics.attention import (
     Gradients,
     Pass,
@@ -13,6 +22,7 @@ from bayeswind_lib.dynamics.attention import (
 )
 
 __all__ = [
-    "Gradients", "Pass", "Weights", "advantage", "attention", "compatibility", "forward", "gradients", "loop",
+    "Gradients", "Pass", "Weights", "advantage", "attention", "checks", "compatibility", "forward", "gradients", "loop",
     "loss_gradients", "mixture", "race", "steps", "sticky",
+    "three_keys",
 ]

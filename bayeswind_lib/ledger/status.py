@@ -283,6 +283,8 @@ NULLS = {
     "random_direction": "as long a push in a random direction",
     "noise": "noise as long as what the layer writes",
     "line": "weights that go straight from start to end", "walk": "weights that drift at random",
+    "no_baseline": "the law without its mean", "other_query": "errors of the query before",
+    "random_errors": "errors as long, in random directions",
     "shuffled": "answers of other sequences", "gaussian": "one Gaussian cloud of the same covariance",
 }
 

@@ -16,6 +16,7 @@ from bayeswind_lib.widgets.network import (
 )
 from bayeswind_lib.widgets.play import Mount, playground
 from bayeswind_lib.widgets.regression import RegressionExplorer, regression_explorer
+from bayeswind_lib.widgets.three_keys import ThreeKeysExplorer, three_keys_explorer
 from bayeswind_lib.widgets.training import TrainingExplorer, training_explorer
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "LadderExplorer",
     "Mount",
     "RegressionExplorer",
+    "ThreeKeysExplorer",
     "TrainingExplorer",
     "ablation_explorer",
     "attention_explorer",
@@ -38,5 +40,6 @@ __all__ = [
     "ladder_explorer",
     "playground",
     "regression_explorer",
+    "three_keys_explorer",
     "training_explorer",
 ]
