@@ -138,8 +138,60 @@ def test_a_curve_says_what_it_measured(curves, task):
 
 def test_a_run_that_never_arrives_is_censored(curves):
     assert race.steps_to(curves["SGD"], 0.0) == math.inf
-    figure, steps = race.speed_up([curves["SGD"]], [curves["values"]])
-    assert figure == 1000 / steps[0] > 1
+    assert race.speed_up(1000, [math.inf, 500.0]) == pytest.approx(1000 / 750)
+
+
+def test_steps_between_two_points_are_on_the_line():
+    at = (0, 10, 20)
+    assert race.first_below(at, [2.0, 1.5, 1.0], 1.5) == 10.0 and race.first_below(at, [2.0, 1.5, 1.0], 1.25) == 15.0
+    assert race.first_below(at, [2.0, 1.5, 1.6], 2.5) == 0.0 and race.first_below(at, [2.0, 1.5, 1.6], 1.0) == math.inf
+    assert race.first_below(at, [2.0, math.nan, 1.0], math.nan) == math.inf
+
+
+# ---- what ten times one map is worth
+
+
+def test_ten_times_values_is_a_common_rate_from_another_start(task):
+    """And ten times output is the same common rate from the opposite start: in float64, to rounding."""
+    root, c = 10**0.5, 10**0.25
+    start = race.first_weights(5).map(lambda _, w: w.double())
+    x, targets = task.train.inputs.double(), task.train.targets
+
+    def trained(arm, factor=1.0):
+        weights = race.rebalanced(start, factor).map(lambda _, w: w.clone())
+        step, losses = race._stepper(weights, arm), []
+        for _ in range(15):
+            done = attention.forward(x, weights)
+            losses.append(float(attention.cross_entropy(done.logits, targets)))
+            step(done, targets)
+        return weights, losses
+
+    for name, factor in (("value", 1 / c), ("output", c)):
+        times = {"value": root, "output": root}
+        one, curve = trained(race.Arm("ten", rate=0.1, times={name: 10.0}))
+        same, other = trained(race.Arm("common", rate=0.1, times=times), factor)
+        assert np.allclose(curve, other, rtol=0, atol=1e-12) and curve[0] - curve[-1] > 1e-3
+        assert torch.allclose(one.value @ one.output, same.value @ same.output, rtol=0, atol=1e-12)
+        assert torch.allclose(one.query, same.query, rtol=0, atol=1e-12)
+
+
+def test_a_matched_rate_takes_as_large_a_first_step(task):
+    """The loss itself falls as much, up to the next order."""
+    weights = race.first_weights(5).map(lambda _, w: w.double())
+    x, targets = task.train.inputs.double(), task.train.targets
+    done = attention.forward(x, weights)
+    found, output = attention.loss_gradients(done, targets)
+    arm = race.Arm("x", rate=1e-4, times={"value": 10.0})
+    rate = race.matched_rate(found, output, arm)
+    assert 1e-4 < rate < 1e-3
+
+    def falls(arm):
+        moved = weights.map(lambda _, w: w.clone())
+        race._stepper(moved, arm)(done, targets)
+        return float(attention.cross_entropy(done.logits, targets) - attention.cross_entropy(attention.forward(x, moved).logits, targets))
+
+    for one in (arm, race.Arm("matched", rate=rate)):
+        assert falls(one) == pytest.approx(race.first_decrease(found, output, one), rel=1e-2)
 
 
 def test_the_same_seed_gives_the_same_curve(task):

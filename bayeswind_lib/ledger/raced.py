@@ -43,6 +43,8 @@ RATES = {
     "adamw": (0.0001, 0.000316, 0.001, 0.00316, 0.01, 0.0316),
     "em": (0.01, 0.0316, 0.1, 0.316, 1.0, 3.16),
 }
+PLAIN, VALUES = (arm.name for arm in race.PUBLISHED)
+ALIKE = "all x 10"  # what stands beside the published arm: the same ten times on every map
 EM_STEPS = 100  # each of them solves a convex problem whole
 
 
@@ -72,12 +74,15 @@ class Cell:
 
 def plan() -> list[Cell]:
     """All runs, those that are quoted most first."""
-    arms = (*race.PUBLISHED, *race.CONTROLS)
-    cells = [Cell("published", arm, seed, LENGTH, STEPS, 50) for arm, seed in itertools.product(arms, SEEDS)]
+    def long(arms: Iterable[Arm]) -> list[Cell]:
+        return [Cell("published", arm, seed, LENGTH, STEPS, 50) for arm, seed in itertools.product(arms, SEEDS)]
+
+    cells = long(race.PUBLISHED)
     for seed, family in itertools.product(SEEDS, FAMILIES.values()):
         steps = EM_STEPS if family.optimiser == "em" else STEPS
         for rate in RATES[family.optimiser]:
             cells.append(Cell("rates", replace(family, rate=rate), seed, SHORT, steps, max(1, steps // 100)))
+    cells += long(race.CONTROLS)
     return cells
 
 
@@ -134,70 +139,105 @@ def measure(folder: str | Path, cells: Iterable[Cell] | None = None) -> dict:
     """The record, of the cells that are finished.
 
     Returns:
-        "published": by arm and seed, the thinned loss, the last measurements, and the step at which
-        the mean final loss of plain descent is reached ("inf": never); "rates": by family, rate and
-        seed, the best moment by validation; "best": by family, its best rate and what is held out
-        there; "known": by seed and length, what can be known without attention.
+        "published": by arm and seed, the thinned loss, the last measurements, and the steps to the
+        mean final loss of plain descent, and to that of the same seed ("inf": never); "rates": by
+        family, rate and seed, the best moment by validation, the end, and the steps to where plain
+        descent at the published rate ends; "best": by family, its best rate and what is held out
+        there, over the seeds of which all rates are finished; "known": by seed and length, what can be
+        known without attention; "claims" and "alike": what the ledger reads.
     """
     cells = plan() if cells is None else list(cells)
     rows = [(cell, found) for cell in cells if (found := read_cell(cell, folder)) is not None]
-    published = [(cell, found) for cell, found in rows if cell.group == "published"]
-    rates = [(cell, found) for cell, found in rows if cell.group == "rates"]
+    published = _published_of([(cell, found) for cell, found in rows if cell.group == "published"])
+    families = _rates_of([(cell, found) for cell, found in rows if cell.group == "rates"])
     tasks = sorted({(cell.length, cell.seed) for cell, _ in rows})
-    families = _rates_of(rates)
+    seeds = whole(families)
     return {
-        "published": _published_of(published), "rates": families, "best": {name: best(row) for name, row in families.items()},
+        "published": published, "rates": families, "whole": seeds,
+        "best": {name: best(row, seeds) for name, row in families.items()} if seeds else {},
         "known": {f"{length}": {str(seed): known(length, seed) for n, seed in tasks if n == length} for length, _ in tasks},
-        "steps": STEPS, "thin": THIN, "seeds": sorted({cell.seed for cell, _ in rows}),
+        "claims": _claims_of(published["arms"], PLAIN, VALUES), "alike": _null_of(published["arms"]),
+        "steps": STEPS, "thin": THIN, "seed": SEEDS[0], "seeds": sorted({cell.seed for cell, _ in rows}),
+        "cells": {group: {"done": sum(cell.group == group for cell, _ in rows), "planned": sum(cell.group == group for cell in cells)}
+                  for group in ("published", "rates")},
     }
 
 
 def _published_of(rows: list[tuple[Cell, dict]]) -> dict:
-    base = [found["final"] for cell, found in rows if cell.arm.name == race.PUBLISHED[0].name]
-    level = float(np.mean(base)) if base else math.nan
+    base = {cell.seed: found["final"] for cell, found in rows if cell.arm.name == PLAIN}
+    level = float(np.mean(list(base.values()))) if base else math.nan
     arms: dict = {}
     for cell, found in rows:
         last = {name: values[-1] for name, values in found["measures"].items()}
         curve = {name: found["measures"][name] for name in ("train", "held_out")}
+        at = range(0, THIN * len(found["loss"]), THIN)
         arms.setdefault(cell.arm.name, {})[str(cell.seed)] = {
             "loss": found["loss"], "final": found["final"], "last": last, "curve": curve, "points": found["steps"],
-            "best_held_out": min(found["measures"]["held_out"]), "steps_to_level": reached(found["loss"], level),
+            "best_held_out": min(found["measures"]["held_out"]),
+            "steps_to_level": race.first_below(at, found["loss"], level),
+            "steps_to_own": race.first_below(at, found["loss"], base.get(cell.seed, math.nan)),
         }
     return {"level": level, "arms": arms}
 
 
-def reached(loss: list[float], level: float) -> float:
-    """Steps until a thinned loss is at or below a level, between two points by a straight line; inf if never."""
-    values = np.asarray(loss)
-    below = np.flatnonzero(values <= level)
-    if not len(below):
-        return math.inf
-    i = int(below[0])
-    share = 0.0 if i == 0 else (values[i - 1] - level) / (values[i - 1] - values[i])
-    return THIN * (max(i - 1, 0) + float(share)) if i else 0.0
+def _claims_of(arms: dict, base: str, arm: str) -> dict:
+    """The published figures of an arm over a base, over the seeds that both have; empty without any."""
+    seeds = [seed for seed in arms.get(arm, {}) if seed in arms.get(base, {})]
+    if not seeds:
+        return {}
+    steps = [arms[arm][seed]["steps_to_level"] for seed in seeds]
+    own = [arms[arm][seed]["steps_to_own"] for seed in seeds]
+    gaps = [arms[base][seed]["final"] - arms[arm][seed]["final"] for seed in seeds]
+    found = {"speed_up": race.speed_up(STEPS, steps), "steps": STEPS / race.speed_up(STEPS, steps), "speed_up_own": race.speed_up(STEPS, own)}
+    return found | {"gap": float(np.mean(gaps)), "gap_se": _error(gaps), "steps_se": _error(np.minimum(steps, STEPS).tolist()), "seeds": seeds}
+
+
+def _null_of(arms: dict) -> dict:
+    """The same figures of plain descent with ten times the rate on every map, seed by seed."""
+    steps = [entry["steps_to_level"] for entry in arms.get(ALIKE, {}).values()]
+    if not steps or not arms.get(PLAIN):
+        return {}
+    figures = {"steps": np.minimum(steps, STEPS), "speed_up": STEPS / np.minimum(steps, STEPS)}
+    gaps = [arms[PLAIN][seed]["final"] - entry["final"] for seed, entry in arms[ALIKE].items() if seed in arms[PLAIN]]
+    figures |= {"gap": np.array(gaps)} if gaps else {}
+    told = {name: {"low": float(x.min()), "null": float(np.median(x)), "high": float(x.max()), "draws": len(x)} for name, x in figures.items()}
+    return told
 
 
 def _rates_of(rows: list[tuple[Cell, dict]]) -> dict:
+    plain = {cell.seed: found["measures"]["train"][-1] for cell, found in rows
+             if cell.arm.name == "all alike" and cell.arm.rate == race.PUBLISHED[0].rate}
     families: dict = {}
     for cell, found in rows:
         told = found["measures"]
         finite = np.nan_to_num(np.array(told["validation"]), nan=np.inf)
         i = int(finite.argmin())
         at_best = {name: values[i] for name, values in told.items()} | {"step": found["steps"][i]}
-        entry = {"at_best": at_best, "final": {name: values[-1] for name, values in told.items()}}
+        entry = {
+            "at_best": at_best, "final": {name: values[-1] for name, values in told.items()},
+            "steps_to_plain": race.first_below(found["steps"], told["train"], plain.get(cell.seed, math.nan)),
+        }
         families.setdefault(cell.arm.name, {}).setdefault(f"{cell.arm.rate:g}", {})[str(cell.seed)] = entry
     return families
 
 
-def best(rates: dict) -> dict:
-    """Of a family: the rate with the lowest mean validation loss at the best moment, and what it gives there."""
-    def mean(rate: str, name: str) -> float:
-        return float(np.mean([entry["at_best"][name] for entry in rates[rate].values()]))
+def whole(rates: dict) -> list[str]:
+    """The seeds of which every rate of every family is there, in their order."""
+    found = [list(seeds) for family in rates.values() for seeds in family.values()]
+    return [seed for seed in found[0] if all(seed in some for some in found)] if found else []
 
-    rate = min(rates, key=lambda r: mean(r, "validation"))
-    told = {name: [entry["at_best"][name] for entry in rates[rate].values()] for name in ("held_out", "kl", "train", "step")}
+
+def best(rates: dict, seeds: list[str] | None = None) -> dict:
+    """Of a family: the rate with the lowest mean validation loss at the best moment, and what it gives there."""
+    seeds = list(next(iter(rates.values()))) if seeds is None else seeds
+
+    def of(rate: str, name: str) -> list[float]:
+        return [rates[rate][seed]["at_best"][name] for seed in seeds]
+
+    rate = min(rates, key=lambda r: float(np.mean(of(r, "validation"))))
     ends = [float(r) for r in rates]
-    return {"rate": float(rate), "at_the_edge": float(rate) in (min(ends), max(ends))} | {
+    told = {name: of(rate, name) for name in ("held_out", "kl", "train", "step", "same_symbol", "attention_entropy")}
+    return {"rate": float(rate), "at_the_edge": float(rate) in (min(ends), max(ends)), "seeds": seeds} | {
         name: {"mean": float(np.mean(values)), "se": _error(values), "values": values} for name, values in told.items()
     }
 
