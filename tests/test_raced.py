@@ -104,10 +104,12 @@ def test_the_published_figures_are_those_of_the_curves(finished):
 
 def test_only_whole_seeds_are_compared(finished):
     folder, cells, _ = finished
-    fewer = [cell for cell in cells if not (cell.arm.rate == 0.3 and cell.seed == 7)]
-    record = raced.measure(folder, fewer)
-    assert record["whole"] == ["42"] and record["best"]["SGD"]["seeds"] == ["42"]
-    assert len(record["best"]["SGD"]["held_out"]["values"]) == 1
+    third = small(arm=race.Arm("SGD", rate=1.0), seed=7)  # of seed 7 one rate is not finished
+    record = raced.measure(folder, [*cells, third])
+    best, found = record["best"]["SGD"], record["rates"]["SGD"]
+    assert record["whole"] == best["chosen_on"] == ["42"]
+    assert best["rate"] == float(min(found, key=lambda rate: found[rate]["42"]["at_best"]["validation"]))
+    assert best["seeds"] == ["42", "7"] and len(best["held_out"]["values"]) == 2  # both have a run at that rate
     assert raced.measure(folder, [])["best"] == {} and raced.measure(folder, [])["claims"] == {}
 
 
@@ -117,5 +119,22 @@ def test_the_null_counts_a_run_that_never_arrives_with_all_steps():
 
     arms = {raced.ALIKE: {"1": run(100.0, 1.0), "2": run(math.inf, 1.9)}, raced.PLAIN: {"1": run(0, 2.0), "2": run(0, 2.0)}}
     found = raced._null_of(arms)
-    assert found["speed_up"] == {"low": 1.0, "null": 5.5, "high": 10.0, "draws": 2}
-    assert found["gap"]["high"] == pytest.approx(1.0)
+    assert found["speed_up"]["low"] == 1.0 and found["speed_up"]["high"] == 10.0 and found["steps"]["null"] == 550
+    assert found["speed_up"]["draws"] >= 20 and raced._null_of({}) == {}
+
+
+def test_what_em_would_need_by_hand():
+    def entry(steps, held_out):
+        return {"steps_to_plain": steps, "at_best": dict.fromkeys(race.MEASURES, held_out) | {"held_out": held_out, "step": 0}}
+
+    rates = {
+        "all alike": {"0.01": {"1": entry(1000.0, 2.0), "2": entry(1000.0, 1.9)}},
+        "values x 10": {"0.01": {"1": entry(500.0, 1.9), "2": entry(300.0, 1.9)}},
+        "queries and keys x 10": {"0.01": {"1": entry(100.0, 1.8), "2": entry(300.0, 1.8)}},
+    }
+    found = raced._readings(rates, ["1", "2"], ["1", "2"])
+    assert found == pytest.approx({"values over routing": 0.5, "best gain": 0.05})
+    drawn = raced._readings(rates, ["1", "2"], ["1", "2"], np.random.default_rng(1))
+    assert drawn["best gain"]["low"] == pytest.approx(-0.05) and drawn["best gain"]["high"] == pytest.approx(0.05)
+    assert drawn["values over routing"]["low"] == pytest.approx(0.5) and drawn["values over routing"]["high"] == pytest.approx(2)
+    assert raced._readings(rates, [], []) == {}

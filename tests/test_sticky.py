@@ -91,6 +91,21 @@ def test_a_linear_model_of_one_token_comes_close_to_what_can_be_known():
     assert best < linear < best + 0.15 < sticky.CHANCE
 
 
+def test_who_looks_at_whom_by_counting(task):
+    """And a head that looks at one other symbol has no mass on its own."""
+    N, before = task.train.before.shape[1], task.train.before[0]
+    even = sticky.even_pattern(N)
+    table = sticky.looked_at(even, task.train)
+    for s, other in [(0, 0), (2, 5)]:
+        shares = [float((before[: t + 1] == other).double().mean()) for t in range(N) if before[t] == s]
+        assert float(table[s, other]) == pytest.approx(np.mean(shares), abs=1e-9)
+    assert torch.allclose(table.sum(-1), torch.ones(8, dtype=torch.float64)) and sticky.choosiness(table, table) == 0
+    likes = (before == (before[:, None] + 3) % 8).double().tril() + 1e-9 * even[0, 0]
+    routed = (likes / likes.sum(-1, keepdim=True))[None, None]
+    assert sticky.same_symbol_mass(routed, task.train) < 0.05
+    assert sticky.choosiness(sticky.looked_at(routed, task.train), table) > 0.7
+
+
 # ---- the race
 
 

@@ -166,10 +166,13 @@ def dots(
             axes.plot([means[label]] * 2, [row - 0.3, row + 0.3], "-", color=colour, linewidth=2.6, zorder=4)
             axes.plot(limits.place(seeds), np.full(len(seeds), row), "o", color=colour, alpha=0.75,
                       markeredgecolor="#FFFFFF", markeredgewidth=0.6, markersize=7, zorder=5)
-        for label, place in lines.items():
+        above, lower = 4.0, True  # points; names of neighbours stand at two heights
+        for label, place in sorted(lines.items(), key=lambda pair: pair[1]):
+            words = textwrap.wrap(label, 14)
             axes.axvline(place, **(ORACLE if exact and label == exact[0] else NULL))
-            axes.annotate("\n".join(textwrap.wrap(label, 14)), (place, 1), (0, 4), ("data", "axes fraction"), "offset points",
+            axes.annotate("\n".join(words), (place, 1), (0, 4.0 if lower else above), ("data", "axes fraction"), "offset points",
                           ha="center", va="bottom", fontsize=11.5, linespacing=0.95, annotation_clip=False)
+            above, lower = 6.0 + 14 * len(words), not lower
         axes.set_yticks(range(len(values)), ["\n".join(textwrap.wrap(label, 24)) for label in reversed(values)])
         axes.set_ylim(-0.6, len(values) - 0.4)
         axes.grid(axis="y", visible=False)
@@ -183,7 +186,7 @@ def dots(
     parts += [f"{'Dashed' if exact and label == exact[0] else 'Dotted'} line, {label}: {quantity(value, unit)}" for label, value in lines.items()]
     names = np.array([label for label, row in values.items() for _ in row] + list(lines))
     found = np.concatenate([*values.values(), np.array(list(lines.values()), dtype=float)])
-    height = 1.2 + 0.42 * len(values) + 0.45 * bool(lines)
+    height = 1.2 + 0.42 * len(values) + 0.3 * min(len(lines), 2)
     alt = " ".join(sentence(part) for part in parts if part)
     return draw(paint, alt, {"way": names, "value": found}, height=height, heads={"value": x_label or "value"})
 

@@ -283,7 +283,7 @@ NULLS = {
     "random_direction": "as long a push in a random direction",
     "noise": "noise as long as what the layer writes",
     "line": "weights that go straight from start to end", "walk": "weights that drift at random",
-    "alike": "the same ten times on every map",
+    "alike": "plain descent, ten times the rate on every map", "flipped": "the two arms exchanged at random",
     "shuffled": "answers of other sequences", "gaussian": "one Gaussian cloud of the same covariance",
 }
 
