@@ -195,7 +195,9 @@ def _claims_of(arms: dict, base: str, arm: str) -> dict:
     plain = np.minimum([entry["steps_to_level"] for entry in arms[base].values()], STEPS)
     speed = race.speed_up(STEPS, steps)
     found = {"speed_up": speed, "steps": STEPS / speed, "speed_up_own": race.speed_up(STEPS, own), "plain steps": float(plain.mean())}
-    return found | {"gap": float(np.mean(gaps)), "gap_se": _error(gaps), "steps_se": _error(np.minimum(steps, STEPS).tolist()), "seeds": seeds}
+    errors = [_error(np.minimum(x, STEPS).tolist()) for x in (steps, plain)]
+    found |= {"steps_se": errors[0], "speed_up_se": speed**2 / STEPS * errors[0], "plain steps_se": errors[1]}
+    return found | {"gap": float(np.mean(gaps)), "gap_se": _error(gaps), "seeds": seeds}
 
 
 def _null_of(arms: dict) -> dict:

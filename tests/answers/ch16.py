@@ -84,7 +84,7 @@ def _speed_up(each=lambda base, arm: None, shift=0, never=None, mean=lambda n, s
 SPEED_UP_WRONG = [
     (_speed_up(mean=lambda n, s: np.mean([n / x for x in s])), "mean of ratios"),
     (_speed_up(each=lambda base, i: base[min(i, len(base) - 1)][-1]), "each seed's own"),
-    (_speed_up(shift=1), "100 steps"),
+    (_speed_up(shift=1), "before any step"),
     (_speed_up(mean=lambda n, s: np.mean(s) / n), "upside down"),
     (_speed_up(never=[]), "may not be left out"),
     (_speed_up(last=True), "also if the loss rises again"),
