@@ -378,3 +378,30 @@ def test_em_never_loses_and_attention_as_it_is_breaks_the_identity():
     attention.cross_entropy((s.softmax(-1) @ values) @ output, targets, "sum").backward()
     fresh = mixture.mixture(scores, values, output, targets)
     assert worst(s.grad, mixture.score_gradient(fresh)) > 0.05
+
+
+def test_attention_as_it_is_averages_logits():
+    """Its forecast is the geometric mean of the values' forecasts, made to sum to 1; loss and gradient by autograd."""
+    scores, values, output, targets = mixture_setting(3)
+    s = scores.clone().requires_grad_()
+    want = attention.cross_entropy((s.softmax(-1) @ values) @ output, targets, "sum")
+    want.backward()
+    loss, found = mixture.average(scores, values, output, targets)
+    assert worst(found, s.grad) < EXACT and abs(loss.item() - want.item()) < EXACT
+    product = torch.einsum("bij,bjy->biy", scores.softmax(-1), (values @ output).log_softmax(-1)).exp()
+    geometric = product / product.sum(-1, keepdim=True)
+    assert float(-geometric.gather(-1, targets[..., None]).log().sum()) == pytest.approx(float(loss), abs=1e-12)
+    assert float(product.sum(-1).max()) <= 1
+
+
+def test_the_step_of_attention_is_that_towards_the_posterior_to_first_order():
+    """In the spread of the values: the relative difference shrinks in proportion to it."""
+    scores, values, output, targets = mixture_setting(4)
+    shares = [0.1, 0.03, 0.01, 0.003]
+    found = [mixture.agreement(scores, mixture.drawn_together(values, share), output, targets) for share in shares]
+    cosines, apart = zip(*found, strict=True)
+    assert list(cosines) == sorted(cosines) and cosines[-1] > 1 - 1e-4
+    assert np.polyfit(np.log(shares), np.log(apart), 1)[0] == pytest.approx(1, abs=0.05)
+    assert mixture.agreement(scores, values, output, targets)[1] > 0.3
+    together = mixture.drawn_together(values, 0.5)
+    assert worst(together.mean(1), values.mean(1)) < EXACT and worst(together.var(1), 0.25 * values.var(1)) < EXACT

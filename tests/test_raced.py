@@ -84,7 +84,57 @@ def test_the_record_weighs_what_is_there(finished):
     assert known["exact"] < known["chance"] and known["exact_kl"] < known["per_token_kl"]
 
 
-def test_steps_between_two_points_are_on_the_line():
-    assert raced.reached([2.0, 1.5, 1.0], 1.5) == 10.0
-    assert raced.reached([2.0, 1.5, 1.0], 1.25) == 15.0
-    assert raced.reached([2.0, 1.5], 2.5) == 0.0 and raced.reached([2.0, 1.5], 1.0) == math.inf
+def test_the_published_figures_are_those_of_the_curves(finished):
+    """From the whole curves, run again, in the words of the paper: first step at or below the level."""
+    folder, cells, _ = finished
+    curves = {(cell.arm.name, cell.seed): race.race(cell.arm, race.task(cell.seed, 40), cell.seed, 20, 10)
+              for cell in cells if cell.group == "published"}
+    record = raced.measure(folder, cells)
+    level = np.mean([curves["SGD", seed].loss[-1] for seed in (42, 7)])
+    for seed in (42, 7):
+        curve, kept = curves["values x 10", seed], record["published"]["arms"]["values x 10"][str(seed)]
+        first = int(np.flatnonzero(curve.loss <= level)[0])
+        assert abs(kept["steps_to_level"] - first) <= 1.5  # the stored curve is thinned
+        assert kept["steps_to_own"] == pytest.approx(race.steps_to(curve, curves["SGD", seed].loss[-1]), abs=0.5)
+    claims, taken = record["claims"], [record["published"]["arms"]["values x 10"][s]["steps_to_level"] for s in ("42", "7")]
+    assert claims["steps"] == pytest.approx(np.mean(taken)) and claims["speed_up"] == pytest.approx(raced.STEPS / np.mean(taken))
+    assert claims["gap"] == pytest.approx(np.mean([curves["SGD", s].loss[-1] - curves["values x 10", s].loss[-1] for s in (42, 7)]))
+    assert record["alike"] == {} and record["cells"]["published"] == {"done": 4, "planned": 4}
+
+
+def test_only_whole_seeds_are_compared(finished):
+    folder, cells, _ = finished
+    third = small(arm=race.Arm("SGD", rate=1.0), seed=7)  # of seed 7 one rate is not finished
+    record = raced.measure(folder, [*cells, third])
+    best, found = record["best"]["SGD"], record["rates"]["SGD"]
+    assert record["whole"] == best["chosen_on"] == ["42"]
+    assert best["rate"] == float(min(found, key=lambda rate: found[rate]["42"]["at_best"]["validation"]))
+    assert best["seeds"] == ["42", "7"] and len(best["held_out"]["values"]) == 2  # both have a run at that rate
+    assert raced.measure(folder, [])["best"] == {} and raced.measure(folder, [])["claims"] == {}
+
+
+def test_the_null_counts_a_run_that_never_arrives_with_all_steps():
+    def run(steps, final):
+        return {"steps_to_level": steps, "final": final}
+
+    arms = {raced.ALIKE: {"1": run(100.0, 1.0), "2": run(math.inf, 1.9)}, raced.PLAIN: {"1": run(0, 2.0), "2": run(0, 2.0)}}
+    found = raced._null_of(arms)
+    assert found["speed_up"]["low"] == 1.0 and found["speed_up"]["high"] == 10.0 and found["steps"]["null"] == 550
+    assert found["speed_up"]["draws"] >= 20 and raced._null_of({}) == {}
+
+
+def test_what_em_would_need_by_hand():
+    def entry(steps, held_out):
+        return {"steps_to_plain": steps, "at_best": dict.fromkeys(race.MEASURES, held_out) | {"held_out": held_out, "step": 0}}
+
+    rates = {
+        "all alike": {"0.01": {"1": entry(1000.0, 2.0), "2": entry(1000.0, 1.9)}},
+        "values x 10": {"0.01": {"1": entry(500.0, 1.9), "2": entry(300.0, 1.9)}},
+        "queries and keys x 10": {"0.01": {"1": entry(100.0, 1.8), "2": entry(300.0, 1.8)}},
+    }
+    found = raced._readings(rates, ["1", "2"], ["1", "2"])
+    assert found == pytest.approx({"values over routing": 0.5, "best gain": 0.05})
+    drawn = raced._readings(rates, ["1", "2"], ["1", "2"], np.random.default_rng(1))
+    assert drawn["best gain"]["low"] == pytest.approx(-0.05) and drawn["best gain"]["high"] == pytest.approx(0.05)
+    assert drawn["values over routing"]["low"] == pytest.approx(0.5) and drawn["values over routing"]["high"] == pytest.approx(2)
+    assert raced._readings(rates, [], []) == {}

@@ -91,6 +91,21 @@ def test_a_linear_model_of_one_token_comes_close_to_what_can_be_known():
     assert best < linear < best + 0.15 < sticky.CHANCE
 
 
+def test_who_looks_at_whom_by_counting(task):
+    """And a head that looks at one other symbol has no mass on its own."""
+    N, before = task.train.before.shape[1], task.train.before[0]
+    even = sticky.even_pattern(N)
+    table = sticky.looked_at(even, task.train)
+    for s, other in [(0, 0), (2, 5)]:
+        shares = [float((before[: t + 1] == other).double().mean()) for t in range(N) if before[t] == s]
+        assert float(table[s, other]) == pytest.approx(np.mean(shares), abs=1e-9)
+    assert torch.allclose(table.sum(-1), torch.ones(8, dtype=torch.float64)) and sticky.choosiness(table, table) == 0
+    likes = (before == (before[:, None] + 3) % 8).double().tril() + 1e-9 * even[0, 0]
+    routed = (likes / likes.sum(-1, keepdim=True))[None, None]
+    assert sticky.same_symbol_mass(routed, task.train) < 0.05
+    assert sticky.choosiness(sticky.looked_at(routed, task.train), table) > 0.7
+
+
 # ---- the race
 
 
@@ -138,8 +153,60 @@ def test_a_curve_says_what_it_measured(curves, task):
 
 def test_a_run_that_never_arrives_is_censored(curves):
     assert race.steps_to(curves["SGD"], 0.0) == math.inf
-    figure, steps = race.speed_up([curves["SGD"]], [curves["values"]])
-    assert figure == 1000 / steps[0] > 1
+    assert race.speed_up(1000, [math.inf, 500.0]) == pytest.approx(1000 / 750)
+
+
+def test_steps_between_two_points_are_on_the_line():
+    at = (0, 10, 20)
+    assert race.first_below(at, [2.0, 1.5, 1.0], 1.5) == 10.0 and race.first_below(at, [2.0, 1.5, 1.0], 1.25) == 15.0
+    assert race.first_below(at, [2.0, 1.5, 1.6], 2.5) == 0.0 and race.first_below(at, [2.0, 1.5, 1.6], 1.0) == math.inf
+    assert race.first_below(at, [2.0, math.nan, 1.0], math.nan) == math.inf
+
+
+# ---- what ten times one map is worth
+
+
+def test_ten_times_values_is_a_common_rate_from_another_start(task):
+    """And ten times output is the same common rate from the opposite start: in float64, to rounding."""
+    root, c = 10**0.5, 10**0.25
+    start = race.first_weights(5).map(lambda _, w: w.double())
+    x, targets = task.train.inputs.double(), task.train.targets
+
+    def trained(arm, factor=1.0):
+        weights = race.rebalanced(start, factor).map(lambda _, w: w.clone())
+        step, losses = race._stepper(weights, arm), []
+        for _ in range(15):
+            done = attention.forward(x, weights)
+            losses.append(float(attention.cross_entropy(done.logits, targets)))
+            step(done, targets)
+        return weights, losses
+
+    for name, factor in (("value", 1 / c), ("output", c)):
+        times = {"value": root, "output": root}
+        one, curve = trained(race.Arm("ten", rate=0.1, times={name: 10.0}))
+        same, other = trained(race.Arm("common", rate=0.1, times=times), factor)
+        assert np.allclose(curve, other, rtol=0, atol=1e-12) and curve[0] - curve[-1] > 1e-3
+        assert torch.allclose(one.value @ one.output, same.value @ same.output, rtol=0, atol=1e-12)
+        assert torch.allclose(one.query, same.query, rtol=0, atol=1e-12)
+
+
+def test_a_matched_rate_takes_as_large_a_first_step(task):
+    """The loss itself falls as much, up to the next order."""
+    weights = race.first_weights(5).map(lambda _, w: w.double())
+    x, targets = task.train.inputs.double(), task.train.targets
+    done = attention.forward(x, weights)
+    found, output = attention.loss_gradients(done, targets)
+    arm = race.Arm("x", rate=1e-4, times={"value": 10.0})
+    rate = race.matched_rate(found, output, arm)
+    assert 1e-4 < rate < 1e-3
+
+    def falls(arm):
+        moved = weights.map(lambda _, w: w.clone())
+        race._stepper(moved, arm)(done, targets)
+        return float(attention.cross_entropy(done.logits, targets) - attention.cross_entropy(attention.forward(x, moved).logits, targets))
+
+    for one in (arm, race.Arm("matched", rate=rate)):
+        assert falls(one) == pytest.approx(race.first_decrease(found, output, one), rel=1e-2)
 
 
 def test_the_same_seed_gives_the_same_curve(task):

@@ -80,3 +80,42 @@ def best_forecasts(head: Mixture, targets: torch.Tensor) -> torch.Tensor:
     counts = head.responsibility.transpose(1, 2) @ happened  # (B, T, Y)
     mass = counts.sum(-1, keepdim=True)
     return torch.where(mass > 0, counts / mass.clamp(min=1e-300), head.forecasts)
+
+
+# ---- beside it, attention as it is: the average first, the softmax after
+
+
+def average(scores: torch.Tensor, values: torch.Tensor, output: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The loss of attention with the same parts, and its gradient at the scores, in closed form.
+
+    softmax(sum_j alpha_ij v_j W_O) is the *geometric* mean of the values' forecasts, made to sum to 1;
+    the mixture is the arithmetic mean.
+
+    Returns:
+        the sum over positions of -log q_i(y_i) in nats, and G_ij = alpha_ij (b_ij - mean of b), (B, T, T).
+    """
+    pattern = scores.softmax(-1)
+    forecast = (pattern @ values @ output).softmax(-1)  # (B, T, Y)
+    happened = torch.nn.functional.one_hot(targets, forecast.shape[-1]).to(forecast)
+    b = (forecast - happened) @ output.T @ values.transpose(1, 2)  # (B, T, T)
+    loss = -(forecast * happened).sum(-1).log().sum()
+    return loss, pattern * (b - (pattern * b).sum(-1, keepdim=True))
+
+
+def agreement(scores: torch.Tensor, values: torch.Tensor, output: torch.Tensor, targets: torch.Tensor) -> tuple[float, float]:
+    """How far the step that attention takes, -G, is the step towards the posterior, rho - alpha.
+
+    Returns:
+        the cosine of the two (over all queries and keys), and |rho - alpha + G| / |rho - alpha|: 0 if
+        they are the same, 1 as far off as no step at all.
+    """
+    step = -average(scores, values, output, targets)[1]
+    towards = -score_gradient(mixture(scores, values, output, targets))
+    cosine = (step * towards).sum() / (step.norm() * towards.norm())
+    return float(cosine), float((towards - step).norm() / towards.norm())
+
+
+def drawn_together(values: torch.Tensor, share: float) -> torch.Tensor:
+    """Values (B, T, V) moved towards the mean of their sequence: their spread is `share` of what it was."""
+    mean = values.mean(1, keepdim=True)
+    return mean + share * (values - mean)

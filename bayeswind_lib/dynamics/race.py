@@ -10,6 +10,7 @@ Axes: S symbols, N positions, P points of a curve.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
@@ -121,6 +122,7 @@ class Curve:
         steps: int64 (P,), the steps at which it was measured.
         loss: float64 (steps + 1,), training loss before each step and after the last.
         measures: name -> float64 (P,).
+        weights: of the head at the end.
     """
 
     arm: Arm
@@ -128,6 +130,7 @@ class Curve:
     steps: np.ndarray
     loss: np.ndarray
     measures: dict[str, np.ndarray]
+    weights: attention.Weights
 
     def to_dict(self) -> dict:
         """Plain JSON types."""
@@ -159,7 +162,7 @@ def race(arm: Arm, task: Task, seed: int, steps: int = 1000, every: int = 50) ->
         if t < steps:
             step(done, task.train.targets)
     kept = {name: np.array([row[name] for row in rows]) for name in MEASURES}
-    return Curve(arm, seed, np.array(points), np.array(losses), kept)
+    return Curve(arm, seed, np.array(points), np.array(losses), kept, weights)
 
 
 def _stepper(weights: attention.Weights, arm: Arm):
@@ -222,22 +225,56 @@ def best_answers(done: attention.Pass, targets: torch.Tensor, penalty: float = 1
     weights.output.zero_()[0, :n] = root[:, None] * right
 
 
-def steps_to(curve: Curve, level: float, measure: str | None = None) -> float:
-    """First step at which the training loss, or a measure, is at or below a level; inf if it never is.
+def first_below(steps: Sequence[float], values: Sequence[float], level: float) -> float:
+    """Where a curve first is at or below a level, on a straight line between two points; inf if it never is.
 
     A run that never gets there is *censored*: all that is known is that it takes longer.
     """
-    values, steps = (curve.loss, np.arange(len(curve.loss))) if measure is None else (curve.measures[measure], curve.steps)
-    reached = np.flatnonzero(values <= level)
-    return float(steps[reached[0]]) if len(reached) else math.inf
+    values = np.asarray(values)
+    below = np.flatnonzero(values <= level)
+    if not len(below):
+        return math.inf
+    i = int(below[0])
+    if i == 0:
+        return float(steps[0])
+    share = (values[i - 1] - level) / (values[i - 1] - values[i])
+    return float(steps[i - 1] + share * (steps[i] - steps[i - 1]))
 
 
-def speed_up(base: list[Curve], arm: list[Curve]) -> tuple[float, list[float]]:
-    """The published figure: steps of the base over the arm's mean steps to the base's mean final loss.
+def steps_to(curve: Curve, level: float, measure: str | None = None) -> float:
+    """Steps until the training loss, or a measure, is at or below a level; see `first_below`."""
+    if measure is None:
+        return first_below(range(len(curve.loss)), curve.loss, level)
+    return first_below(curve.steps, curve.measures[measure], level)
 
-    Returns:
-        the figure, and the arm's steps, one a seed.
+
+def speed_up(n_steps: int, taken: Sequence[float]) -> float:
+    """The published figure: the base's steps over the mean steps that an arm takes to the same level.
+
+    A censored run counts with `n_steps`, the least that it can have taken: then the figure is an
+    upper bound.
+
+    >>> speed_up(1000, [400, 600]), speed_up(1000, [500, math.inf])
+    (2.0, 1.3333333333333333)
     """
-    level = float(np.mean([curve.loss[-1] for curve in base]))
-    steps = [steps_to(curve, level) for curve in arm]
-    return (len(base[0].loss) - 1) / float(np.mean(steps)), steps
+    return n_steps / float(np.minimum(taken, n_steps).mean())
+
+
+# ---- what ten times one map is worth
+
+
+def rebalanced(weights: attention.Weights, factor: float) -> attention.Weights:
+    """(c W_V, W_O / c): the same function, for only the product of the two maps enters it."""
+    scale = {"value": factor, "output": 1 / factor}
+    return weights.map(lambda name, w: w * scale.get(name, 1.0))
+
+
+def first_decrease(found: attention.Gradients, output: torch.Tensor, arm: Arm) -> float:
+    """First-order decrease of the loss in one step of plain descent: sum over maps of rate x |gradient|^2."""
+    parts = {"query": found.query, "key": found.key, "value": found.value, "output": output}
+    return sum(arm.rate_of(name) * float(part.square().sum()) for name, part in parts.items())
+
+
+def matched_rate(found: attention.Gradients, output: torch.Tensor, arm: Arm) -> float:
+    """The one rate for all maps whose first step lowers the loss as much as the arm's does, to first order."""
+    return first_decrease(found, output, arm) / first_decrease(found, output, Arm("one", rate=1.0))

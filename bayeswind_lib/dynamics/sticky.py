@@ -131,4 +131,26 @@ def same_symbol_mass(pattern: torch.Tensor, sequence: Sequence) -> float:
     return float((pattern[0, 0] * same).sum(-1).mean())
 
 
+def looked_at(pattern: torch.Tensor, sequence: Sequence, symbols: int = SYMBOLS) -> torch.Tensor:
+    """How much queries of each symbol attend to keys of each symbol: pattern (1, 1, N, N) -> (S, S), rows sum to 1.
+
+    Even attention has equal rows. A head may route by content although `same_symbol_mass` is at
+    chance: each symbol may look at another one of its own choice.
+    """
+    shown = torch.nn.functional.one_hot(sequence.before[0], symbols).to(pattern)  # (N, S)
+    counts = shown.sum(0)[:, None].clamp(min=1)
+    return shown.T @ (pattern[0, 0] @ shown) / counts
+
+
+def even_pattern(length: int) -> torch.Tensor:
+    """Causal attention that prefers nothing: (1, 1, N, N)."""
+    rows = torch.ones(length, length, dtype=torch.float64).tril()
+    return (rows / rows.sum(-1, keepdim=True))[None, None]
+
+
+def choosiness(table: torch.Tensor, even: torch.Tensor) -> float:
+    """Mean total variation of the rows of `looked_at` from those of even attention: 0 to 1."""
+    return float((table - even).abs().sum(-1).mean() / 2)
+
+
 CHANCE = math.log(SYMBOLS)  # nats, of a forecast that knows nothing

@@ -18,7 +18,7 @@ from bayeswind_lib.figures.gaussians import bands, ellipses
 from bayeswind_lib.figures.maps import attention_map, heatmaps
 from bayeswind_lib.figures.planes import planes
 from bayeswind_lib.figures.plot import Plot, draw
-from bayeswind_lib.figures.points import rungs, scatter_two_measures
+from bayeswind_lib.figures.points import dots, rungs, scatter_two_measures
 from bayeswind_lib.figures.simplex import on_simplex, simplex_clouds, simplex_trails
 from bayeswind_lib.figures.style import COLOURS, ORACLE, STYLE, style
 from bayeswind_lib.figures.tables import Table, glue, table
@@ -33,6 +33,7 @@ __all__ = [
     "attention_map",
     "bands",
     "distributions",
+    "dots",
     "draw",
     "ellipses",
     "entropy_by_position",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
 from bayeswind_lib.figures.frame import Range, edge_words, set_range, value_range
 from bayeswind_lib.figures.plot import Plot, draw
-from bayeswind_lib.figures.style import COLOURS, DARK, GREY, MARKERS
+from bayeswind_lib.figures.style import COLOURS, DARK, GREY, MARKERS, NULL, ORACLE
 from bayeswind_lib.figures.words import (
     largest_gap,
     measure_name,
@@ -123,6 +123,72 @@ def _paint_rungs(axes, order, values, errors, limits: Range, highlight) -> None:
         text.set_linespacing(0.95)
     axes.set_ylim(-0.6, len(order) - 0.4)
     axes.grid(axis="y", visible=False)
+
+
+def dots(
+    rows: Mapping[str, Sequence[float]],
+    exact: tuple[str, float] | None = None,
+    levels: Mapping[str, float] | None = None,
+    *,
+    x_label: str = "",
+    unit: str = "",
+    log: bool = False,
+    start: float | None = None,
+    title: str = "",
+) -> Plot:
+    """One row a label: a dot for every run, and a bar at their mean; rows from top to bottom.
+
+    Args:
+        rows: the runs' numbers by label, at least one each.
+        exact: label and place of the truth, a dashed line. Without it gaps are to the first row.
+        levels: label and place of reference predictors, dotted lines.
+        x_label: what is measured, with its unit.
+        unit: of the numbers, for the text.
+        log: a logarithmic axis.
+        start: where a plain axis begins; at 0 by default.
+        title: above the axes.
+    Raises:
+        ValueError: if there is no row, or one without numbers.
+    """
+    values = {label: np.asarray(list(row), dtype=float) for label, row in rows.items()}
+    if not values or not all(len(row) for row in values.values()):
+        raise ValueError("nothing to draw: give at least one row, and a number in each")
+    lines = dict(levels or {}) | ({exact[0]: exact[1]} if exact else {})
+    limits = value_range(np.concatenate([*values.values(), np.array(list(lines.values()))]), log)
+    means = {label: float(row.mean()) for label, row in values.items()}
+
+    def paint(axes):
+        set_range(axes.xaxis, limits)
+        if start is not None and not log:
+            axes.set_xlim(start, limits.high)
+        for row, (label, seeds) in enumerate(reversed(values.items())):
+            colour = COLOURS[0]
+            axes.plot([means[label]] * 2, [row - 0.3, row + 0.3], "-", color=colour, linewidth=2.6, zorder=4)
+            axes.plot(limits.place(seeds), np.full(len(seeds), row), "o", color=colour, alpha=0.75,
+                      markeredgecolor="#FFFFFF", markeredgewidth=0.6, markersize=7, zorder=5)
+        above, lower = 4.0, True  # points; names of neighbours stand at two heights
+        for label, place in sorted(lines.items(), key=lambda pair: pair[1]):
+            words = textwrap.wrap(label, 14)
+            axes.axvline(place, **(ORACLE if exact and label == exact[0] else NULL))
+            axes.annotate("\n".join(words), (place, 1), (0, 4.0 if lower else above), ("data", "axes fraction"), "offset points",
+                          ha="center", va="bottom", fontsize=11.5, linespacing=0.95, annotation_clip=False)
+            above, lower = 6.0 + 14 * len(words), not lower
+        axes.set_yticks(range(len(values)), ["\n".join(textwrap.wrap(label, 24)) for label in reversed(values)])
+        axes.set_ylim(-0.6, len(values) - 0.4)
+        axes.grid(axis="y", visible=False)
+        axes.set(xlabel=x_label, title=title)
+
+    base, place = (exact[0], exact[1]) if exact else next(iter(means.items()))
+    told = "; ".join(f"{label} {quantity(means[label], unit)} (mean of {len(row)}, {number(row.min())} to {number(row.max())})"
+                     for label, row in values.items())
+    parts = [title, f"{x_label} of {len(values)} ways: {told}"]
+    parts.append(largest_gap(np.array(list(means.values())) - place, list(means), unit, f"to {base}:"))
+    parts += [f"{'Dashed' if exact and label == exact[0] else 'Dotted'} line, {label}: {quantity(value, unit)}" for label, value in lines.items()]
+    names = np.array([label for label, row in values.items() for _ in row] + list(lines))
+    found = np.concatenate([*values.values(), np.array(list(lines.values()), dtype=float)])
+    height = 1.2 + 0.42 * len(values) + 0.3 * min(len(lines), 2)
+    alt = " ".join(sentence(part) for part in parts if part)
+    return draw(paint, alt, {"way": names, "value": found}, height=height, heads={"value": x_label or "value"})
 
 
 def scatter_two_measures(

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from bayeswind_lib.checkpoints.files import write_atomically
-from bayeswind_lib.dynamics import race, sticky
+from bayeswind_lib.dynamics import attention, race, sticky
 from bayeswind_lib.dynamics.race import Arm
 
 NAME = "races"
@@ -43,6 +43,9 @@ RATES = {
     "adamw": (0.0001, 0.000316, 0.001, 0.00316, 0.01, 0.0316),
     "em": (0.01, 0.0316, 0.1, 0.316, 1.0, 3.16),
 }
+PLAIN, VALUES = (arm.name for arm in race.PUBLISHED)
+ALIKE = "all x 10"  # what stands beside the published arm: the same ten times on every map
+DRAWS = 200  # of a null
 EM_STEPS = 100  # each of them solves a convex problem whole
 
 
@@ -137,72 +140,172 @@ def measure(folder: str | Path, cells: Iterable[Cell] | None = None) -> dict:
     """The record, of the cells that are finished.
 
     Returns:
-        "published": by arm and seed, the thinned loss, the last measurements, and the step at which
-        the mean final loss of plain descent is reached ("inf": never); "rates": by family, rate and
-        seed, the best moment by validation; "best": by family, its best rate and what is held out
-        there; "known": by seed and length, what can be known without attention.
+        "published": by arm and seed, the thinned loss, the last measurements, and the steps to the
+        mean final loss of plain descent, and to that of the same seed ("inf": never); "rates": by
+        family, rate and seed, the best moment by validation, the end, and the steps to where plain
+        descent at the published rate ends; "best": by family, the rate chosen by the seeds of which
+        all rates are finished ("whole"), and what is held out there, over all seeds that have a run at it; "known": by seed and length, what can be
+        known without attention; "claims", "alike" and "flipped": what the ledger reads; "looks": which symbols attend to which.
     """
     cells = plan() if cells is None else list(cells)
     rows = [(cell, found) for cell in cells if (found := read_cell(cell, folder)) is not None]
-    published = [(cell, found) for cell, found in rows if cell.group == "published"]
-    rates = [(cell, found) for cell, found in rows if cell.group == "rates"]
+    published = _published_of([(cell, found) for cell, found in rows if cell.group == "published"])
+    families = _rates_of([(cell, found) for cell, found in rows if cell.group == "rates"])
     tasks = sorted({(cell.length, cell.seed) for cell, _ in rows})
-    families = _rates_of(rates)
+    seeds = whole(rows, cells)
+    told = tried(families, seeds)
     return {
-        "published": _published_of(published), "rates": families, "best": {name: best(row) for name, row in families.items()},
+        "published": published, "rates": families, "whole": seeds,
+        "best": {name: best(row, seeds, told) for name, row in families.items()} if seeds else {},
         "known": {f"{length}": {str(seed): known(length, seed) for n, seed in tasks if n == length} for length, _ in tasks},
-        "steps": STEPS, "thin": THIN, "seeds": sorted({cell.seed for cell, _ in rows}),
+        "claims": _claims_of(published["arms"], PLAIN, VALUES) | _readings(families, seeds, told),
+        "alike": _null_of(published["arms"]), "flipped": _readings(families, seeds, told, rng=np.random.default_rng(0)),
+        "looks": _looks(families, seeds),
+        "steps": STEPS, "thin": THIN, "seed": SEEDS[0], "seeds": sorted({cell.seed for cell, _ in rows}),
+        "cells": {group: {"done": sum(cell.group == group for cell, _ in rows), "planned": sum(cell.group == group for cell in cells)}
+                  for group in ("published", "rates")},
     }
 
 
 def _published_of(rows: list[tuple[Cell, dict]]) -> dict:
-    base = [found["final"] for cell, found in rows if cell.arm.name == race.PUBLISHED[0].name]
-    level = float(np.mean(base)) if base else math.nan
+    base = {cell.seed: found["final"] for cell, found in rows if cell.arm.name == PLAIN}
+    level = float(np.mean(list(base.values()))) if base else math.nan
     arms: dict = {}
     for cell, found in rows:
         last = {name: values[-1] for name, values in found["measures"].items()}
         curve = {name: found["measures"][name] for name in ("train", "held_out")}
+        at = range(0, THIN * len(found["loss"]), THIN)
         arms.setdefault(cell.arm.name, {})[str(cell.seed)] = {
             "loss": found["loss"], "final": found["final"], "last": last, "curve": curve, "points": found["steps"],
-            "best_held_out": min(found["measures"]["held_out"]), "steps_to_level": reached(found["loss"], level),
+            "best_held_out": min(found["measures"]["held_out"]),
+            "steps_to_level": race.first_below(at, found["loss"], level),
+            "steps_to_own": race.first_below(at, found["loss"], base.get(cell.seed, math.nan)),
         }
     return {"level": level, "arms": arms}
 
 
-def reached(loss: list[float], level: float) -> float:
-    """Steps until a thinned loss is at or below a level, between two points by a straight line; inf if never."""
-    values = np.asarray(loss)
-    below = np.flatnonzero(values <= level)
-    if not len(below):
-        return math.inf
-    i = int(below[0])
-    share = 0.0 if i == 0 else (values[i - 1] - level) / (values[i - 1] - values[i])
-    return THIN * (max(i - 1, 0) + float(share)) if i else 0.0
+def _claims_of(arms: dict, base: str, arm: str) -> dict:
+    """The published figures of an arm over a base, over the seeds that both have; empty without any."""
+    seeds = [seed for seed in arms.get(arm, {}) if seed in arms.get(base, {})]
+    if not seeds:
+        return {}
+    steps = [arms[arm][seed]["steps_to_level"] for seed in seeds]
+    own = [arms[arm][seed]["steps_to_own"] for seed in seeds]
+    gaps = [arms[base][seed]["final"] - arms[arm][seed]["final"] for seed in seeds]
+    plain = np.minimum([entry["steps_to_level"] for entry in arms[base].values()], STEPS)
+    speed = race.speed_up(STEPS, steps)
+    found = {"speed_up": speed, "steps": STEPS / speed, "speed_up_own": race.speed_up(STEPS, own), "plain steps": float(plain.mean())}
+    errors = [_error(np.minimum(x, STEPS).tolist()) for x in (steps, plain)]
+    found |= {"steps_se": errors[0], "speed_up_se": speed**2 / STEPS * errors[0], "plain steps_se": errors[1]}
+    return found | {"gap": float(np.mean(gaps)), "gap_se": _error(gaps), "seeds": seeds}
+
+
+def _null_of(arms: dict) -> dict:
+    """The same figures of plain descent with ten times the rate on every map, its seeds drawn again and again."""
+    runs = arms.get(ALIKE, {})
+    if not runs or not arms.get(PLAIN):
+        return {}
+    steps = np.minimum([entry["steps_to_level"] for entry in runs.values()], STEPS)
+    drawn = steps[np.random.default_rng(0).integers(len(steps), size=(DRAWS, len(steps)))].mean(1)
+    return {"steps": _spread(drawn), "speed_up": _spread(STEPS / drawn), "seeds": list(runs)}
+
+
+def _spread(values: np.ndarray) -> dict:
+    return {"low": float(values.min()), "null": float(np.median(values)), "high": float(values.max()), "draws": len(values)}
+
+
+def _readings(rates: dict, chosen_on: list[str], told: list[str], rng: np.random.Generator | None = None) -> dict:
+    """What "it is EM" would need; with `rng` the same with the two arms exchanged at random, seed by seed.
+
+    "values over routing": the speed-up of ten times on the values over that of ten times on queries
+    and keys, at the published rate; "best gain": how many nats less than one rate for all they have
+    on held-out data, each at its own best rate.
+    """
+    pair, base, rate = ("values x 10", "queries and keys x 10"), "all alike", f"{race.PUBLISHED[0].rate:g}"
+    if not told or not {*pair, base} <= set(rates):
+        return {}
+    seeds = [seed for seed in rates[base][rate] if all(seed in rates[name][rate] for name in pair)]
+    steps = np.array([[min(rates[name][rate][seed]["steps_to_plain"], STEPS) for seed in seeds] for name in pair])
+    losses = np.array([best(rates[name], chosen_on, told)["held_out"]["values"] for name in (base, pair[0])])
+
+    def weighed(flips: np.ndarray, x: np.ndarray) -> np.ndarray:
+        return np.where(flips, x[::-1], x).mean(1)
+
+    def both(flip: Callable) -> tuple[float, float]:
+        slow, fast = weighed(flip(len(seeds)), steps), weighed(flip(len(told)), losses)
+        return float(slow[1] / slow[0]), float(fast[0] - fast[1])
+
+    if rng is None:
+        return dict(zip(("values over routing", "best gain"), both(lambda n: np.zeros(n, dtype=bool)), strict=True))
+    draws = np.array([both(lambda n: rng.random(n) < 0.5) for _ in range(DRAWS)])
+    return {"values over routing": _spread(draws[:, 0]), "best gain": _spread(draws[:, 1])}
 
 
 def _rates_of(rows: list[tuple[Cell, dict]]) -> dict:
+    plain = {cell.seed: found["measures"]["train"][-1] for cell, found in rows
+             if cell.arm.name == "all alike" and cell.arm.rate == race.PUBLISHED[0].rate}
     families: dict = {}
     for cell, found in rows:
         told = found["measures"]
         finite = np.nan_to_num(np.array(told["validation"]), nan=np.inf)
         i = int(finite.argmin())
         at_best = {name: values[i] for name, values in told.items()} | {"step": found["steps"][i]}
-        entry = {"at_best": at_best, "final": {name: values[-1] for name, values in told.items()}}
+        entry = {
+            "at_best": at_best, "final": {name: values[-1] for name, values in told.items()},
+            "steps_to_plain": race.first_below(found["steps"], told["train"], plain.get(cell.seed, math.nan)),
+        }
         families.setdefault(cell.arm.name, {}).setdefault(f"{cell.arm.rate:g}", {})[str(cell.seed)] = entry
     return families
 
 
-def best(rates: dict) -> dict:
-    """Of a family: the rate with the lowest mean validation loss at the best moment, and what it gives there."""
-    def mean(rate: str, name: str) -> float:
-        return float(np.mean([entry["at_best"][name] for entry in rates[rate].values()]))
+def whole(rows: list[tuple[Cell, dict]], cells: Iterable[Cell]) -> list[str]:
+    """The seeds of which every rate of every family is finished, in the order of the plan."""
+    finished = {cell.key for cell, _ in rows}
+    planned: dict[int, list[str]] = {}
+    for cell in cells:
+        if cell.group == "rates":
+            planned.setdefault(cell.seed, []).append(cell.key)
+    return [str(seed) for seed, keys in planned.items() if finished.issuperset(keys)]
 
-    rate = min(rates, key=lambda r: mean(r, "validation"))
-    told = {name: [entry["at_best"][name] for entry in rates[rate].values()] for name in ("held_out", "kl", "train", "step")}
+
+def best_rate(rates: dict, seeds: list[str]) -> str:
+    """Of a family: the rate with the lowest mean validation loss at the best moment of each run."""
+    return min(rates, key=lambda rate: float(np.mean([rates[rate][seed]["at_best"]["validation"] for seed in seeds])))
+
+
+def tried(families: dict, seeds: list[str]) -> list[str]:
+    """The seeds that have a run at the best rate of every family, whether or not they chose it."""
+    found = [list(row[best_rate(row, seeds)]) for row in families.values()] if seeds else []
+    return [seed for seed in found[0] if all(seed in some for some in found)] if found else []
+
+
+def best(rates: dict, seeds: list[str], told: list[str] | None = None) -> dict:
+    """Of a family: the rate that some seeds choose, and what it gives at the best moment, of these seeds or of `told`.
+
+    Seeds that did not choose the rate stop at their own best moment of validation.
+    """
+    rate, told = best_rate(rates, seeds), seeds if told is None else told
     ends = [float(r) for r in rates]
-    return {"rate": float(rate), "at_the_edge": float(rate) in (min(ends), max(ends))} | {
-        name: {"mean": float(np.mean(values)), "se": _error(values), "values": values} for name, values in told.items()
+    values = {name: [rates[rate][seed]["at_best"][name] for seed in told]
+              for name in ("held_out", "kl", "train", "step", "same_symbol", "attention_entropy", "validation")}
+    return {"rate": float(rate), "at_the_edge": float(rate) in (min(ends), max(ends)), "seeds": told, "chosen_on": seeds} | {
+        name: {"mean": float(np.mean(x)), "se": _error(x), "values": x} for name, x in values.items()
     }
+
+
+def _looks(rates: dict, seeds: list[str]) -> dict:
+    """Which symbols attend to which, of one head that learned to route: trained again to its best moment."""
+    family = FAMILIES["queries and keys x 10"]
+    if not seeds or family.name not in rates:
+        return {}
+    chosen, seed = best(rates[family.name], seeds), seeds[0]
+    steps = int(chosen["step"]["values"][0])
+    task = race.task(int(seed), SHORT)
+    curve = race.race(replace(family, rate=chosen["rate"]), task, int(seed), max(steps, 1), max(steps, 1))
+    pattern = attention.forward(task.held_out.inputs, curve.weights).pattern.double()
+    tables = {"head": sticky.looked_at(pattern, task.held_out), "even": sticky.looked_at(sticky.even_pattern(pattern.shape[-1]), task.held_out)}
+    told = {name: table.tolist() for name, table in tables.items()}
+    return told | {"seed": seed, "rate": chosen["rate"], "step": steps, "choosiness": sticky.choosiness(*tables.values())}
 
 
 def _error(values: list[float]) -> float:

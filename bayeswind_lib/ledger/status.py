@@ -285,6 +285,7 @@ NULLS = {
     "line": "weights that go straight from start to end", "walk": "weights that drift at random",
     "no_baseline": "the law without its mean", "other_query": "errors of the query before",
     "random_errors": "errors as long, in random directions",
+    "alike": "plain descent, ten times the rate on every map", "flipped": "the two arms exchanged at random",
     "shuffled": "answers of other sequences", "gaussian": "one Gaussian cloud of the same covariance",
 }
 
