@@ -1,0 +1,210 @@
+"""The record `language_geometry`: the diagnostics of Paper III on SmolLM2-135M, beside their nulls (chapter 17).
+
+Axes: n prompts, L layers, d coordinates of a value (all key-value heads).
+
+Two domains, each cut in two ways (`language.prompts`), run through the trained model and through a
+twin with fresh random weights; and the same functions on the book's own networks, as a control on
+which the answer is known. The value vectors of the last layer are kept, so that a reader can do the
+statistics again without the model.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from bayeswind_lib import checkpoints, tunnels
+from bayeswind_lib.language import diagnose, manifold, prompts
+from bayeswind_lib.language.diagnose import Looks
+from bayeswind_lib.language.llama import Llama
+from bayeswind_lib.probes import nulls
+from bayeswind_lib.scoring import entropy_bits
+
+NAME = "language_geometry"
+SEED, DRAWS = 17, 200
+BOOTSTRAPS = 400
+SETS = tuple(itertools.product(prompts.DOMAINS, prompts.CUTS))
+QUESTION = "The capital of France is"
+PROSE = (
+    "Water boils at a lower temperature on a mountain, because the air presses less on it there. "
+    "A cook who lives high up has to wait longer for an egg, and a loaf of bread rises faster."
+)
+CONTROLS = ("bijection-transformer", "bijection-transformer-posterior", "bijection-transformer-classroom",
+            "hmm-transformer-classroom", "hmm-transformer")  # fmt: skip
+TWINS = 20  # untrained ones of each control
+
+
+def measure(model: Llama, tokenizer, report: Callable = print) -> dict:
+    """All of it.
+
+    Args:
+        model, tokenizer: of `language.load_smollm` and `language.load_tokenizer`.
+        report: takes one line for each part that is done.
+    """
+    found: dict = {"draws": DRAWS, "sanity": sanity(model, tokenizer), "keys": keys(model)}
+    twin = Llama(model.config).initialise(torch.Generator().manual_seed(SEED)).requires_grad_(False).eval()
+    found["keys"]["twin"] = diagnose.key_cosines(twin).tolist()
+    report("keys done")
+    for who, network in (("trained", model), ("twin", twin)):
+        looks = {}
+        for domain, cut in SETS:
+            looks[domain, cut] = diagnose.look(network, prompts.prompts(tokenizer, domain, cut))
+            report(f"{who}: {domain}, {cut} done")
+        found[who] = of_network(looks, keep=who == "trained")
+    found["controls"] = {name: control(name) for name in CONTROLS}
+    report("controls done")
+    return found | {"ledger": ledger_values(found)}
+
+
+def sanity(model: Llama, tokenizer) -> dict:
+    """That the model is read as it was made: its size, an answer, and how well it reads prose (nats a token)."""
+    ids = torch.tensor([tokenizer.encode(QUESTION).ids])
+    chance = model(ids, last=True)[0].softmax(-1)
+    text = torch.tensor([tokenizer.encode(PROSE).ids])
+    loss = torch.nn.functional.cross_entropy(model(text)[0, :-1], text[0, 1:])
+    return {
+        "parameters": sum(p.numel() for p in model.parameters()), "answer": tokenizer.decode([int(chance.argmax())]),
+        "probability": float(chance.max()), "prose": float(loss),
+    }
+
+
+def keys(model: Llama) -> dict:
+    """Cosines of the maps of keys by layer, and of random ones of the same shape."""
+    config = model.config
+    C, rng = config.width // config.n_heads, np.random.default_rng(SEED)
+    drawn = diagnose.random_cosines((C, config.width), DRAWS, rng)
+    narrow = diagnose.random_cosines((config.width, C), 20, rng)
+    return {
+        "trained": diagnose.key_cosines(model).tolist(), "random": diagnose.interval(drawn),
+        "narrow": diagnose.interval(narrow), "width": config.width, "channels": C,
+    }
+
+
+# ---- values and attention of one network
+
+
+def of_network(looks: dict[tuple, Looks], keep: bool) -> dict:
+    """Both domains in both cuts: values, attention, and what tells the domains apart."""
+    sets = {f"{domain} {cut}": of_set(found, keep) for (domain, cut), found in looks.items()}
+    apart = {}
+    for cut in prompts.CUTS:
+        a, b = (looks[domain, cut].values[:, -1] for domain in ("mixed", "mathematics"))
+        apart[cut] = {measure: difference(a, b, measure) for measure in manifold.MEASURES}
+    return {"sets": sets, "apart": apart}
+
+
+def of_set(looks: Looks, keep: bool) -> dict:
+    """One set of prompts; values of the last layer are kept if wished."""
+    rng, last = np.random.default_rng(SEED), looks.values[:, -1]
+    found = {
+        "values": diagnose.value_report(last, looks.entropy, DRAWS, rng),
+        "entropy": looks.entropy.tolist(), "lengths": looks.lengths.tolist(),
+        "layers": layers(looks),
+        "focus": looks.focus.mean(0).tolist(), "rest": looks.rest.mean(0).tolist(),
+        "reduction": with_error(looks.focus), "reduction_rest": with_error(looks.rest),
+    }
+    if keep:
+        draws = manifold.bootstrap(last, "pc12", BOOTSTRAPS, rng)
+        found["bootstrap"] = [float(np.quantile(draws, q)) for q in (0.025, 0.975)]
+        found["vectors"] = pack(last)
+    return found
+
+
+def layers(looks: Looks) -> list[dict]:
+    """The first component's share, and its rank correlation with entropy, layer by layer.
+
+    A layer whose values are the same for all prompts (the first one, if all end in one token) has none.
+    """
+    found = []
+    for x in looks.values.transpose(1, 0, 2):
+        if np.ptp(x, 0).max() < 1e-4 * np.abs(x).max():
+            found.append({"pc1": None, "rho": None})
+        else:
+            found.append({"pc1": manifold.spectrum(x).pc1, "rho": diagnose.axis_entropy(x, looks.entropy)})
+    return found
+
+
+def with_error(focus: np.ndarray) -> dict:
+    """The reduction of attention's entropy, and its jackknife error over prompts."""
+    n = len(focus)
+    parts = [diagnose.reduction(np.delete(focus, i, 0)) for i in range(n)]
+    return {"value": diagnose.reduction(focus), "se": float(np.sqrt(n - 1) * np.std(parts))}
+
+
+def difference(a: np.ndarray, b: np.ndarray, measure: str) -> dict:
+    """Mathematics less mixed, beside what chance gives when the labels are dealt out anew."""
+    value = manifold.shares(b)[measure] - manifold.shares(a)[measure]
+    drawn = diagnose.relabelled(a, b, measure, DRAWS, np.random.default_rng(SEED))
+    beyond = (1 + int((np.abs(drawn) >= abs(value)).sum())) / (1 + len(drawn))
+    return {"value": value, "null": diagnose.interval(drawn), "p": beyond}
+
+
+def pack(x: np.ndarray) -> str:
+    """An array (n, d) as text: half precision, base 64."""
+    return base64.b64encode(x.astype("<f2").tobytes()).decode()
+
+
+def unpack(text: str, n: int) -> np.ndarray:
+    """What `pack` wrote, float32 (n, d).
+
+    >>> unpack(pack(np.eye(2)), 2).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    return np.frombuffer(base64.b64decode(text), "<f2").reshape(n, -1).astype(np.float32)
+
+
+# ---- the book's own networks
+
+
+def prompts_of(network, n: int, rng: torch.Generator) -> tuple[list[torch.Tensor], np.ndarray]:
+    """Episodes cut off after a question drawn at random, and the entropy of the exact answer to it, bits (n,)."""
+    tunnel = tunnels.build(network.record["tunnel"], network.record["tunnel_config"])
+    episodes = tunnel.sample(n, rng)
+    scored = network.scored_positions(episodes.inputs.shape[1])
+    asked = [k for k, place in enumerate(scored.tolist()) if place >= 2]
+    chosen = torch.tensor(asked)[torch.randint(len(asked), (n,), generator=rng)]
+    exact = entropy_bits(episodes.posterior[torch.arange(n), chosen].log2())
+    return [x[: place + 1] for x, place in zip(episodes.inputs, scored[chosen].tolist(), strict=True)], exact.numpy()
+
+
+def control(name: str, n: int = len(prompts.MIXED), draws: int = TWINS) -> dict:
+    """A wind-tunnel network under the same diagnostics, and as many untrained twins of it."""
+    network = checkpoints.load(name)
+    given, exact = prompts_of(network, n, torch.Generator().manual_seed(SEED))
+    looks = diagnose.look(network, given)
+    found = {
+        "values": diagnose.value_report(looks.values[:, -1], looks.entropy, draws, np.random.default_rng(SEED)),
+        "rho_exact": diagnose.axis_entropy(looks.values[:, -1], exact), "rho_length": diagnose.axis_entropy(looks.values[:, -1], looks.lengths),
+        "answers": diagnose.spearman(looks.entropy, exact), "keys": diagnose.key_cosines(network).tolist(),
+        "reduction": with_error(looks.focus), "focus": looks.focus.mean(0).tolist(),
+    }
+    twins = [nulls.untrained(network, torch.Generator().manual_seed(1000 + i)) for i in range(draws)]
+    rows = [_of_twin(twin, given) for twin in twins]
+    return found | {"twins": {key: diagnose.interval([row[key] for row in rows]) for key in rows[0]}}
+
+
+def _of_twin(twin, given: list) -> dict[str, float]:
+    looks = diagnose.look(twin, given)
+    figures = diagnose.null_figures(looks.values[:, -1].astype(float), looks.entropy)
+    return figures | {"keys": float(diagnose.key_cosines(twin).mean()), "reduction": diagnose.reduction(looks.focus)}
+
+
+# ---- for the ledger
+
+
+def ledger_values(found: dict) -> dict:
+    """The few numbers that stand in the ledger: flat, each with its null."""
+    measured, null = {}, {}
+    for name, one in found["trained"]["sets"].items():
+        for key in ("pc1", "pc12", "rho"):
+            measured[f"{name} {key}"] = one["values"][key]
+            null[f"{name} {key}"] = one["values"]["like" if key == "rho" else "noise"][key]
+    random = found["keys"]["random"]
+    measured["cosine early"] = float(np.mean(found["keys"]["trained"][:4]))
+    measured["layers below threshold"] = sum(x < diagnose.COSINE_THRESHOLD for x in found["keys"]["trained"])
+    measured["layers below random"] = sum(x < random["low"] for x in found["keys"]["trained"])
+    return {"measured": measured, "null": null | {"cosine": random}}
