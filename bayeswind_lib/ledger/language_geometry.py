@@ -26,6 +26,8 @@ from bayeswind_lib.scoring import entropy_bits
 
 NAME = "language_geometry"
 SEED, DRAWS = 17, 200
+TWIN_SEEDS = (18, 19)  # of two more twins
+DOMAINS = tuple(prompts.DOMAINS)
 BOOTSTRAPS = 400
 SETS = tuple(itertools.product(prompts.DOMAINS, prompts.CUTS))
 QUESTION = "The capital of France is"
@@ -34,7 +36,7 @@ PROSE = (
     "A cook who lives high up has to wait longer for an egg, and a loaf of bread rises faster."
 )
 CONTROLS = ("bijection-transformer", "bijection-transformer-posterior", "bijection-transformer-classroom",
-            "hmm-transformer-classroom", "hmm-transformer")  # fmt: skip
+            "bijection-transformer-classroom-replacement", "hmm-transformer-classroom", "hmm-transformer")  # fmt: skip
 TWINS = 20  # untrained ones of each control
 
 
@@ -55,9 +57,16 @@ def measure(model: Llama, tokenizer, report: Callable = print) -> dict:
             looks[domain, cut] = diagnose.look(network, prompts.prompts(tokenizer, domain, cut))
             report(f"{who}: {domain}, {cut} done")
         found[who] = of_network(looks, keep=who == "trained")
+    del twin, network
+    found["twins"] = [found["twin"]["apart"]["natural"] | {"seed": SEED}]
+    for seed in TWIN_SEEDS:
+        other = Llama(model.config).initialise(torch.Generator().manual_seed(seed)).requires_grad_(False).eval()
+        a, b = (diagnose.look(other, prompts.prompts(tokenizer, domain, "natural")).values[:, -1] for domain in DOMAINS)
+        found["twins"].append({measure: difference(a, b, measure) for measure in manifold.MEASURES} | {"seed": seed})
+        report(f"another twin, {seed}: done")
     found["controls"] = {name: control(name) for name in CONTROLS}
     report("controls done")
-    return found | {"ledger": ledger_values(found)}
+    return found | ledger_values(found)
 
 
 def sanity(model: Llama, tokenizer) -> dict:
@@ -92,7 +101,7 @@ def of_network(looks: dict[tuple, Looks], keep: bool) -> dict:
     sets = {f"{domain} {cut}": of_set(found, keep) for (domain, cut), found in looks.items()}
     apart = {}
     for cut in prompts.CUTS:
-        a, b = (looks[domain, cut].values[:, -1] for domain in ("mixed", "mathematics"))
+        a, b = (looks[domain, cut].values[:, -1] for domain in DOMAINS)
         apart[cut] = {measure: difference(a, b, measure) for measure in manifold.MEASURES}
     return {"sets": sets, "apart": apart}
 
@@ -103,7 +112,7 @@ def of_set(looks: Looks, keep: bool) -> dict:
     found = {
         "values": diagnose.value_report(last, looks.entropy, DRAWS, rng),
         "entropy": looks.entropy.tolist(), "lengths": looks.lengths.tolist(),
-        "layers": layers(looks),
+        "layers": layers(looks), "best_layer": best_layer(looks),
         "focus": looks.focus.mean(0).tolist(), "rest": looks.rest.mean(0).tolist(),
         "reduction": with_error(looks.focus), "reduction_rest": with_error(looks.rest),
     }
@@ -114,18 +123,32 @@ def of_set(looks: Looks, keep: bool) -> dict:
     return found
 
 
-def layers(looks: Looks) -> list[dict]:
-    """The first component's share, and its rank correlation with entropy, layer by layer.
+def first_coordinates(looks: Looks) -> list[tuple[float, np.ndarray] | None]:
+    """Each layer's first component: its share, and the coordinates along it, (n,); None where the values are the same for all prompts.
 
-    A layer whose values are the same for all prompts (the first one, if all end in one token) has none.
+    So they are in the first layer if all prompts end in one token, since positions enter queries and keys only.
     """
-    found = []
-    for x in looks.values.transpose(1, 0, 2):
-        if np.ptp(x, 0).max() < 1e-4 * np.abs(x).max():
-            found.append({"pc1": None, "rho": None})
-        else:
-            found.append({"pc1": manifold.spectrum(x).pc1, "rho": diagnose.axis_entropy(x, looks.entropy)})
-    return found
+    same = [np.ptp(x, 0).max() < 1e-4 * np.abs(x).max() for x in looks.values.transpose(1, 0, 2)]
+    found = [None if flat else manifold.spectrum(x) for flat, x in zip(same, looks.values.transpose(1, 0, 2), strict=True)]
+    return [one and (one.pc1, one.coordinates[:, 0]) for one in found]
+
+
+def layers(looks: Looks) -> list[dict]:
+    """The first component's share, and its rank correlation with entropy, layer by layer."""
+    return [
+        {"pc1": None, "rho": None} if one is None else {"pc1": one[0], "rho": abs(diagnose.spearman(one[1], looks.entropy))}
+        for one in first_coordinates(looks)
+    ]
+
+
+def best_layer(looks: Looks) -> dict:
+    """The largest |rank correlation| over layers, beside the largest when entropies are dealt out anew to the prompts."""
+    columns, rng = [one[1] for one in first_coordinates(looks) if one is not None], np.random.default_rng(SEED)
+
+    def most(entropy: np.ndarray) -> float:
+        return max(abs(diagnose.spearman(column, entropy)) for column in columns)
+
+    return {"value": most(looks.entropy), "null": diagnose.interval([most(rng.permutation(looks.entropy)) for _ in range(DRAWS)])}
 
 
 def with_error(focus: np.ndarray) -> dict:
@@ -140,7 +163,8 @@ def difference(a: np.ndarray, b: np.ndarray, measure: str) -> dict:
     value = manifold.shares(b)[measure] - manifold.shares(a)[measure]
     drawn = diagnose.relabelled(a, b, measure, DRAWS, np.random.default_rng(SEED))
     beyond = (1 + int((np.abs(drawn) >= abs(value)).sum())) / (1 + len(drawn))
-    return {"value": value, "null": diagnose.interval(drawn), "p": beyond}
+    of = [float(manifold.shares(x)[measure]) for x in (a, b)]
+    return {"value": value, "of": of, "null": diagnose.interval(drawn), "p": beyond}
 
 
 def pack(x: np.ndarray) -> str:
@@ -197,14 +221,38 @@ def _of_twin(twin, given: list) -> dict[str, float]:
 
 
 def ledger_values(found: dict) -> dict:
-    """The few numbers that stand in the ledger: flat, each with its null."""
-    measured, null = {}, {}
-    for name, one in found["trained"]["sets"].items():
-        for key in ("pc1", "pc12", "rho"):
-            measured[f"{name} {key}"] = one["values"][key]
-            null[f"{name} {key}"] = one["values"]["like" if key == "rho" else "noise"][key]
-    random = found["keys"]["random"]
-    measured["cosine early"] = float(np.mean(found["keys"]["trained"][:4]))
-    measured["layers below threshold"] = sum(x < diagnose.COSINE_THRESHOLD for x in found["keys"]["trained"])
-    measured["layers below random"] = sum(x < random["low"] for x in found["keys"]["trained"])
-    return {"measured": measured, "null": null | {"cosine": random}}
+    """The few numbers that stand in the ledger, and their nulls by kind, each flat."""
+    sets, random = found["trained"]["sets"], found["keys"]["random"]
+    measured: dict = {f"{name} {key}": one["values"][key] for name, one in sets.items() for key in ("pc1", "pc12", "rho")}
+    noise = {f"{name} {key}": one["values"]["noise"][key] for name, one in sets.items() for key in ("pc1", "pc12")}
+    like_values = {f"{name} rho": one["values"]["like"]["rho"] for name, one in sets.items()}
+    drawn_layers, dealt = {}, {}
+    for name, one in sets.items():
+        for key, curve in (("reduction", "focus"), ("reduction_rest", "rest")):
+            measured[f"{name} {key}"] = one[key]["value"]
+            drawn_layers[f"{name} {key}"] = two_layers(np.array(one[curve]))
+    for cut, one in found["trained"]["apart"].items():
+        for key, apart in one.items():
+            measured[f"{cut} apart {key}"], dealt[f"{cut} apart {key}"] = apart["value"], apart["null"]
+    cosines = np.array(found["keys"]["trained"])
+    measured |= {
+        "cosine": float(cosines[: len(cosines) // 3].mean()), "cosine over random": float(cosines.mean() / random["null"]),
+        "layers below threshold": float((cosines < diagnose.COSINE_THRESHOLD).mean()),
+    }
+    maps = {
+        "cosine": random,
+        "cosine over random": {key: x / random["null"] if key != "draws" else x for key, x in random.items()},
+        "layers below threshold": {"null": 1.0, "low": 1.0, "high": 1.0, "draws": random["draws"]},
+    }
+    assert random["high"] < diagnose.COSINE_THRESHOLD  # all of them are below it
+    return {
+        "ledger": measured, "noise_values": noise, "like_values": like_values, "two_layers": drawn_layers, "dealt_labels": dealt,
+        "random_maps": maps,
+    }
+
+
+def two_layers(focus: np.ndarray) -> dict:
+    """The reduction between two layers drawn at random, L entropies -> what it is if their order means nothing."""
+    rng = np.random.default_rng(SEED)
+    pairs = [rng.choice(len(focus), 2, replace=False) for _ in range(DRAWS)]
+    return diagnose.interval([1 - focus[b] / focus[a] for a, b in pairs])
