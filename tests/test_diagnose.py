@@ -72,6 +72,14 @@ def test_the_reduction_of_entropy():
     assert diagnose.reduction(np.array([[0.8, 0.9, 0.2], [0.4, 0.1, 0.1]])) == pytest.approx(1 - 0.3 / 1.2)
 
 
+@pytest.mark.parametrize(
+    ("figures", "passed"),
+    [((0.31, 0.4, [0.1], 0.4), "values keys attention"), ((0.1, 0.3, [0.2], 0.3), ""), ((0.1, 0.29, [0.19, 0.21], -1), "keys"), ((0.2, 0.31, [0.19, 0.21, 0.3], 0), "values")],
+)
+def test_a_signature_is_three_thresholds(figures, passed):
+    assert [name for name, yes in diagnose.signature(*figures).items() if yes] == passed.split()
+
+
 def test_cosines_of_keys_by_brute_force(small):
     found = diagnose.key_cosines(small)
     for layer, block in enumerate(small.blocks):

@@ -119,6 +119,24 @@ def random_cosines(shape: tuple[int, int], draws: int, rng: np.random.Generator)
     return np.array([manifold.mean_cosine(rng.standard_normal(shape).T) for _ in range(draws)])
 
 
+def signature(pc1: float, pc12: float, cosines: Sequence[float], fall: float) -> dict[str, bool]:
+    """Which of Paper III's three thresholds are passed; all three are its "signature", two a partial one.
+
+    Args:
+        pc1, pc12: shares of the first component, and of the first two.
+        cosines: of the maps of keys, by layer.
+        fall: by which share attention's entropy falls from the first layer to the last.
+
+    >>> sum(signature(0.2, 0.35, [0.3, 0.1], 0.31).values())
+    3
+    """
+    return {
+        "values": max(pc1, pc12) > PC_THRESHOLD,
+        "keys": float(np.mean(np.asarray(cosines) < COSINE_THRESHOLD)) >= 0.5,
+        "attention": fall > FOCUS_THRESHOLD,
+    }
+
+
 # ---- values and their nulls
 
 

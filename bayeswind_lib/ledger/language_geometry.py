@@ -57,11 +57,10 @@ def measure(model: Llama, tokenizer, report: Callable = print) -> dict:
             looks[domain, cut] = diagnose.look(network, prompts.prompts(tokenizer, domain, cut))
             report(f"{who}: {domain}, {cut} done")
         found[who] = of_network(looks, keep=who == "trained")
-    del twin, network
     found["twins"] = [found["twin"]["apart"]["natural"] | {"seed": SEED}]
     for seed in TWIN_SEEDS:
-        other = Llama(model.config).initialise(torch.Generator().manual_seed(seed)).requires_grad_(False).eval()
-        a, b = (diagnose.look(other, prompts.prompts(tokenizer, domain, "natural")).values[:, -1] for domain in DOMAINS)
+        twin.initialise(torch.Generator().manual_seed(seed))  # in place: a second copy would take too much memory
+        a, b = (diagnose.look(twin, prompts.prompts(tokenizer, domain, "natural")).values[:, -1] for domain in DOMAINS)
         found["twins"].append({measure: difference(a, b, measure) for measure in manifold.MEASURES} | {"seed": seed})
         report(f"another twin, {seed}: done")
     found["controls"] = {name: control(name) for name in CONTROLS}

@@ -283,6 +283,9 @@ NULLS = {
     "random_direction": "as long a push in a random direction",
     "noise": "noise as long as what the layer writes",
     "line": "weights that go straight from start to end", "walk": "weights that drift at random",
+    "noise_values": "as many vectors of noise", "like_values": "noise of the same covariance",
+    "two_layers": "two layers drawn at random", "dealt_labels": "the domains' labels dealt out anew",
+    "random_maps": "random directions",
     "shuffled": "answers of other sequences", "gaussian": "one Gaussian cloud of the same covariance",
 }
 
