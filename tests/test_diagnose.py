@@ -52,6 +52,7 @@ def test_what_is_read_is_what_a_single_run_gives(small, given):
             assert looks.focus[i, at] == pytest.approx(np.mean(heads))
             heads = [stats.entropy(row[1:], base=2) / math.log2(len(one) - 1) for row in layer.pattern[0, :, -1].double().numpy()]
             assert looks.rest[i, at] == pytest.approx(np.mean(heads))
+            assert looks.first[i, at] == pytest.approx(float(layer.pattern[0, :, -1, 0].mean()))
 
 
 @pytest.mark.parametrize("wrong", [[], [[1, 2]]])

@@ -109,7 +109,7 @@ def _slip_of_jackknife(x, got, want):
     for other, hint in (
         (parts.std(), "the parts are nearly the same data: multiply their deviation by the root of n - 1"),
         (parts.std(ddof=1), "the parts are nearly the same data: multiply their deviation by the root of n - 1"),
-        (parts.std() / np.sqrt(n), "the parts are nearly the same data: the factor is the root of n - 1, and not one over the root of n"),
+        (parts.std() / np.sqrt(n), "the parts vary less than the data do: the factor is the root of n - 1, and not one over the root of n"),
         (parts.std() * (n - 1), "the root of n - 1, not n - 1"),
         (parts.var() * (n - 1), "that is the variance: take the root"),
         (np.sqrt(n - 1) * parts.std(ddof=1), "divide the squares by n here, not by n - 1"),

@@ -30,6 +30,7 @@ class Looks:
         values: float32 (n, L, d), the value vectors of all key-value heads side by side.
         focus: float64 (n, L), entropy of attention over log2 of the tokens to look at, mean over heads, 0 to 1.
         rest: the same without the first token, and what is left made to sum to 1.
+        first: float64 (n, L), attention to the first token, mean over heads.
         entropy: float64 (n,), of the next token, bits.
         lengths: int64 (n,), tokens.
     """
@@ -37,6 +38,7 @@ class Looks:
     values: np.ndarray
     focus: np.ndarray
     rest: np.ndarray
+    first: np.ndarray
     entropy: np.ndarray
     lengths: np.ndarray
 
@@ -61,8 +63,8 @@ def look(model: nn.Module, prompts: Sequence, layout: Layout | None = None) -> L
             layers, logits = layouts.read(model, torch.stack([inputs[i] for i in some]), layout)
             for row, i in enumerate(some):
                 found[i] = _at_the_end(layers, logits, row)
-    values, focus, rest, entropy = (np.array(column) for column in zip(*found, strict=True))
-    return Looks(values, focus, rest, entropy, np.array([len(one) for one in inputs]))
+    values, focus, rest, first, entropy = (np.array(column) for column in zip(*found, strict=True))
+    return Looks(values, focus, rest, first, entropy, np.array([len(one) for one in inputs]))
 
 
 def _at_the_end(layers: list, logits: torch.Tensor, row: int) -> tuple:
@@ -70,7 +72,7 @@ def _at_the_end(layers: list, logits: torch.Tensor, row: int) -> tuple:
     chance = logits[row, -1].double().softmax(-1)
     entropy = float(torch.special.entr(chance).sum()) / np.log(2)
     values = [layer.values[row, :, -1].flatten().numpy() for layer in layers]
-    return values, [focus_of(x) for x in rows], [focus_of(without_first(x)) for x in rows], entropy
+    return values, [focus_of(x) for x in rows], [focus_of(without_first(x)) for x in rows], [x[:, 0].mean() for x in rows], entropy
 
 
 def focus_of(rows: np.ndarray) -> float:

@@ -6,6 +6,8 @@ Needs the package transformers, and the model: on the hub, in its cache, or in a
 from __future__ import annotations
 
 import os
+import socket
+from urllib.parse import urlsplit
 
 import numpy as np
 import torch
@@ -14,6 +16,16 @@ from bayeswind_lib.language import diagnose, layouts, manifold, prompts
 from bayeswind_lib.language.smollm import NotHere
 
 RIGHT = 1e-2  # a rebuilding error, in units of the output, that is rounding (models may compute in half precision)
+
+
+def reachable() -> bool:
+    """Whether the hub's name is known here, asked once and quickly; a machine without a network says no at once."""
+    host = urlsplit(os.environ.get("HF_ENDPOINT", "https://huggingface.co")).hostname
+    try:
+        socket.getaddrinfo(host, 443)
+    except OSError:
+        return False
+    return True
 
 
 def load(model_id: str | os.PathLike):
@@ -26,9 +38,10 @@ def load(model_id: str | os.PathLike):
         from transformers import AutoModelForCausalLM, AutoTokenizer
     except ImportError:
         raise NotHere(f"{model_id} needs the package transformers: pip install transformers") from None
+    here = {"local_files_only": os.path.isdir(model_id) or not reachable()}
     try:
-        tokenizer = AutoTokenizer.from_pretrained(model_id)
-        model = AutoModelForCausalLM.from_pretrained(model_id, attn_implementation="eager")
+        tokenizer = AutoTokenizer.from_pretrained(model_id, **here)
+        model = AutoModelForCausalLM.from_pretrained(model_id, attn_implementation="eager", **here)
     except (OSError, ValueError, RuntimeError) as problem:  # no network, no such model, a format that is not known
         raise NotHere(f"{model_id} cannot be had here: {str(problem).strip().splitlines()[0]}") from None
     return model.float().eval(), tokenizer

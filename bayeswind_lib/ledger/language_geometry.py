@@ -112,7 +112,7 @@ def of_set(looks: Looks, keep: bool) -> dict:
         "values": diagnose.value_report(last, looks.entropy, DRAWS, rng),
         "entropy": looks.entropy.tolist(), "lengths": looks.lengths.tolist(),
         "layers": layers(looks), "best_layer": best_layer(looks),
-        "focus": looks.focus.mean(0).tolist(), "rest": looks.rest.mean(0).tolist(),
+        "focus": looks.focus.mean(0).tolist(), "rest": looks.rest.mean(0).tolist(), "first": looks.first.mean(0).tolist(),
         "reduction": with_error(looks.focus), "reduction_rest": with_error(looks.rest),
     }
     if keep:

@@ -179,7 +179,7 @@ def values_by_slices(fused, n_heads):
 VALUES_WRONG = [
     (lambda x, h: x.unflatten(-1, (3, h, -1))[..., 2, :, :].transpose(1, 2), "last third"),
     (lambda x, h: x.unflatten(-1, (h, 3, -1))[..., 1, :].transpose(1, 2), "these are the keys"),
-    (lambda x, h: x.unflatten(-1, (h, -1, 3))[..., 2].transpose(1, 2), "side by side"),
+    (lambda x, h: x.unflatten(-1, (h, -1, 3))[..., 2].transpose(1, 2), "channels of a value"),
     (lambda x, h: x.unflatten(-1, (h, 3, -1))[..., 2, :], "heads come before tokens"),
 ]
 
