@@ -47,8 +47,8 @@ def main() -> int:
         print(f"the language model is {smollm.find()}")
         return 0
     print(
-        f"{why}\nSkipped without it: tests/test_smollm_full.py (the model itself, and samples of its\n"
-        "records). The chapters on it are built from the stored records.",
+        f"{why}\nSkipped without it: tests/test_smollm_full.py (the model itself, and samples of\n"
+        "its records). The chapters on it are built from the stored records.",
         file=sys.stderr,
     )
     return 1 if os.environ.get("CI", "").lower() not in ("", "0", "false", "no") else 0
