@@ -12,10 +12,10 @@ CLOCK := start=$$(date +%s)
 TOOK = echo "$(1): $$(( $$(date +%s) - start )) s"
 
 .DEFAULT_GOAL := help
-.PHONY: help install book html notebooks browser test serve records picture pdf kernel weights bench lint clean
+.PHONY: help install book html notebooks browser model test serve records records-lm picture pdf kernel weights bench lint clean
 
 help:  ## list what can be made
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */  make \1\t/' | expand -t 20
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 20
 
 install:  ## set up .venv (nothing happens while requirements.txt is unchanged)
 	@$(PYTHON) book/install.py
@@ -36,8 +36,11 @@ notebooks: book  ## make chapters/*.ipynb from chapters/*.md, with the numbers o
 browser: install
 	@$(RUN) book/browser.py
 
+model: install  ## get the language model of two chapters (93 MB, once) and check its sum
+	@$(RUN) book/model.py
+
 # All three parts run whatever the others say; the command fails if one of them does.
-test: html browser  ## build the book, then run every check
+test: html browser model  ## build the book, then run every check
 	@$(CLOCK); $(MAKE) --no-print-directory lint; lint=$$?; \
 	$(RUN) book/build_notebooks.py --check; stale=$$?; \
 	$(ONE_THREAD) $(RUN) -m pytest tests -n $(WORKERS) --dist loadfile; tests=$$?; \
@@ -51,6 +54,9 @@ serve: install  ## serve the built book on PORT (8000)
 records: install  ## compute anew what the chapters quote but do not run (long)
 	@$(CLOCK); $(RUN) -c "from bayeswind_lib import ledger; print(*ledger.make_records(), sep=chr(10))" \
 	  && $(call TOOK,records)
+
+records-lm: model  ## measure the language model again (some minutes, 2 GB)
+	@$(CLOCK); $(RUN) -m bayeswind_lib language --record && $(call TOOK,records of the language model)
 
 picture: install  ## draw README's and the landing page's picture from the shipped network
 	@$(RUN) book/picture.py

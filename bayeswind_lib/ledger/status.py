@@ -286,6 +286,9 @@ NULLS = {
     "no_baseline": "the law without its mean", "other_query": "errors of the query before",
     "random_errors": "errors as long, in random directions",
     "alike": "plain descent, ten times the rate on every map", "flipped": "the two arms exchanged at random",
+    "noise_values": "as many vectors of noise", "like_values": "noise of the same covariance",
+    "two_layers": "two layers drawn at random", "dealt_labels": "the domains' labels dealt out anew",
+    "random_maps": "random directions",
     "shuffled": "answers of other sequences", "gaussian": "one Gaussian cloud of the same covariance",
 }
 

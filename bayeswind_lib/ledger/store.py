@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bayeswind_lib.checkpoints.files import write_atomically
 
-ABOUT = ("commit", "device", "torch", "python", "date", "threads")  # how, not what, was measured
+ABOUT = ("commit", "device", "torch", "python", "date", "threads", "cost")  # how, not what, was measured
 
 
 def records_folder() -> Path:

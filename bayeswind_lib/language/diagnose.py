@@ -1,0 +1,233 @@
+"""Three diagnostics of Paper III on any causal model whose layout is known: values, keys, attention.
+
+One forward pass a prompt, and all is read at its last token. The same functions take a language
+model and the book's own networks, on which the answer is known.
+
+Axes: n prompts, T tokens, L layers, H query heads, G key-value heads, C channels of one head, d = G C, R draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from bayeswind_lib.language import layouts, manifold
+from bayeswind_lib.language.layouts import Layout
+
+PC_THRESHOLD, COSINE_THRESHOLD, FOCUS_THRESHOLD = 0.30, 0.20, 0.30  # of Paper III
+BATCH = 16  # prompts of one length that run at once
+
+
+@dataclass(frozen=True)
+class Looks:
+    """What a model did with some prompts, at the last token of each.
+
+    Attributes:
+        values: float32 (n, L, d), the value vectors of all key-value heads side by side.
+        focus: float64 (n, L), entropy of attention over log2 of the tokens to look at, mean over heads, 0 to 1.
+        rest: the same without the first token, and what is left made to sum to 1.
+        first: float64 (n, L), attention to the first token, mean over heads.
+        entropy: float64 (n,), of the next token, bits.
+        lengths: int64 (n,), tokens.
+    """
+
+    values: np.ndarray
+    focus: np.ndarray
+    rest: np.ndarray
+    first: np.ndarray
+    entropy: np.ndarray
+    lengths: np.ndarray
+
+
+@torch.no_grad()
+def look(model: nn.Module, prompts: Sequence, layout: Layout | None = None) -> Looks:
+    """Run prompts, those of one length together, and keep what the diagnostics need.
+
+    Args:
+        prompts: each a list of tokens or an array (T,), or (T, F) for networks that take vectors.
+        layout: of the model; by default the known one.
+    Raises:
+        ValueError: without prompts, or for a prompt of fewer than 3 tokens.
+    """
+    inputs = [torch.as_tensor(prompt) for prompt in prompts]
+    if not inputs or min(map(len, inputs)) < 3:
+        raise ValueError("give prompts of at least 3 tokens each: attention to one token has no entropy")
+    found: list = [None] * len(inputs)
+    for length in sorted({len(one) for one in inputs}):
+        places = [i for i, one in enumerate(inputs) if len(one) == length]
+        for some in (places[i : i + BATCH] for i in range(0, len(places), BATCH)):
+            layers, logits = layouts.read(model, torch.stack([inputs[i] for i in some]), layout)
+            for row, i in enumerate(some):
+                found[i] = _at_the_end(layers, logits, row)
+    values, focus, rest, first, entropy = (np.array(column) for column in zip(*found, strict=True))
+    return Looks(values, focus, rest, first, entropy, np.array([len(one) for one in inputs]))
+
+
+def _at_the_end(layers: list, logits: torch.Tensor, row: int) -> tuple:
+    rows = [layer.pattern[row, :, -1].double().numpy() for layer in layers]  # L of (H, T)
+    chance = logits[row, -1].double().softmax(-1)
+    entropy = float(torch.special.entr(chance).sum()) / np.log(2)
+    values = [layer.values[row, :, -1].flatten().numpy() for layer in layers]
+    return values, [focus_of(x) for x in rows], [focus_of(without_first(x)) for x in rows], [x[:, 0].mean() for x in rows], entropy
+
+
+def focus_of(rows: np.ndarray) -> float:
+    """Entropy of each head's attention over the largest possible one, mean over heads: (H, T) -> 0 to 1.
+
+    Heads are averaged after their entropies, never before: two heads that each look at one token of
+    their own are focused, and their mean is not.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = np.where(rows > 0, rows * np.log2(rows), 0.0)
+    return float(-terms.sum(-1).mean() / np.log2(rows.shape[-1]))
+
+
+def without_first(rows: np.ndarray) -> np.ndarray:
+    """Attention to the tokens after the first, made to sum to 1; (H, T) -> (H, T - 1)."""
+    rest = np.maximum(rows[:, 1:], 1e-300)
+    return rest / rest.sum(-1, keepdims=True)
+
+
+def reduction(focus: np.ndarray) -> float:
+    """By which share attention's mean entropy falls from the first layer to the last, (n, L) -> 1 - last / first."""
+    by_layer = focus.mean(0)
+    return float(1 - by_layer[-1] / by_layer[0])
+
+
+def key_cosines(model: nn.Module, layout: Layout | None = None) -> np.ndarray:
+    """Mean absolute cosine between the C maps of a key head, mean over heads, by layer: float64 (L,).
+
+    The maps are vectors of the stream's width: what a channel of a key reads. (Paper III calls them the
+    columns of W_K; PyTorch stores them as rows.)
+
+    Raises:
+        ValueError: for a model whose keys come out of a fused map: split its weight by `layouts.unfuse`.
+    """
+    layout = layout or layouts.layout_of(model)
+    if layout.fused:
+        raise ValueError("the keys come out of a fused map: split its weight by layouts.unfuse first")
+    G = layouts.head_counts(model)[1]
+    maps = [layouts.part(layouts.part(block, layout.attention), layout.parts[1]) for block in layouts.part(model, layout.blocks)]
+    weights = [one.weight.detach().double().unflatten(0, (G, -1)).numpy() for one in maps]  # L of (G, C, D)
+    return np.array([np.mean([manifold.mean_cosine(head.T) for head in weight]) for weight in weights])
+
+
+def random_cosines(shape: tuple[int, int], draws: int, rng: np.random.Generator) -> np.ndarray:
+    """What `key_cosines` gives for one head of C random maps in D dimensions: float64 (R,); shape is (C, D)."""
+    return np.array([manifold.mean_cosine(rng.standard_normal(shape).T) for _ in range(draws)])
+
+
+def signature(pc1: float, pc12: float, cosines: Sequence[float], fall: float) -> dict[str, bool]:
+    """Which of Paper III's three thresholds are passed; all three are its "signature", two a partial one.
+
+    Args:
+        pc1, pc12: shares of the first component, and of the first two.
+        cosines: of the maps of keys, by layer.
+        fall: by which share attention's entropy falls from the first layer to the last.
+
+    >>> sum(signature(0.2, 0.35, [0.3, 0.1], 0.31).values())
+    3
+    """
+    return {
+        "values": max(pc1, pc12) > PC_THRESHOLD,
+        "keys": float(np.mean(np.asarray(cosines) < COSINE_THRESHOLD)) >= 0.5,
+        "attention": fall > FOCUS_THRESHOLD,
+    }
+
+
+# ---- values and their nulls
+
+
+def ranks(x: np.ndarray) -> np.ndarray:
+    """Ranks of numbers, ties at their mean."""
+    _, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
+    last = counts.cumsum()
+    return (last - (counts - 1) / 2)[inverse]
+
+
+def spearman(x: np.ndarray, y: np.ndarray) -> float:
+    """Rank correlation, -1 to 1; 0 if one of them never changes."""
+    a, b = (ranks(np.asarray(v)) - (len(v) + 1) / 2 for v in (x, y))
+    size = np.linalg.norm(a) * np.linalg.norm(b)
+    return float(a @ b / size) if size else 0.0
+
+
+def axis_entropy(vectors: np.ndarray, entropy: np.ndarray) -> float:
+    """|rank correlation| of the first component's coordinate with entropy: the sign of an axis is anybody's."""
+    return abs(spearman(manifold.spectrum(vectors).coordinates[:, 0], entropy))
+
+
+def left_out(vectors: np.ndarray) -> np.ndarray:
+    """Share of the first component without each vector in turn, float64 (n,)."""
+    return np.array([manifold.spectrum(np.delete(vectors, i, 0)).pc1 for i in range(len(vectors))])
+
+
+def like(vectors: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Normal vectors with the measured variances and covariances, that know nothing of any prompt: (n, d)."""
+    found = manifold.spectrum(vectors, standardise=False)
+    spread = found.coordinates.std(0, ddof=1)
+    return found.mean + (rng.standard_normal((len(vectors), len(spread))) * spread) @ found.axes
+
+
+NULLS = {
+    "noise": lambda x, rng: manifold.noise(*x.shape, rng),
+    "shuffled": manifold.shuffled,
+    "like": like,
+}
+
+
+def interval(draws) -> dict:
+    """Median, lowest, highest and number of draws, and the largest of 95 % of them, as the ledger stores a null."""
+    drawn = np.asarray(draws, dtype=float)
+    return {
+        "null": float(np.median(drawn)), "low": float(drawn.min()), "high": float(drawn.max()), "draws": len(drawn),
+        "p95": float(np.quantile(drawn, 0.95)),
+    }
+
+
+def value_report(vectors: np.ndarray, entropy: np.ndarray, draws: int, rng: np.random.Generator) -> dict:
+    """The value manifold of one set of prompts, beside its nulls.
+
+    Args:
+        vectors: (n, d), as they are; each coordinate is standardised here.
+        entropy: (n,), of the next token, bits.
+        draws: of each null.
+    Returns:
+        pc1, pc12, participation, each with its jackknife error (`_se`); rho, the |rank correlation| of
+        the first coordinate with entropy; raw and ranked pc1; pc1 without each prompt in turn (lowest,
+        highest); and by null (see `NULLS`) an `interval` of each figure.
+    """
+    x = np.asarray(vectors, dtype=float)
+    report: dict = {"n": len(x), "d": x.shape[1], "rho": axis_entropy(x, entropy)}
+    for name, (value, error) in manifold.jackknife(x).items():
+        report |= {name: value, f"{name}_se": error}
+    report["pc1_raw"] = manifold.spectrum(x, standardise=False).pc1
+    report["pc1_ranked"] = manifold.spectrum(manifold.ranked(x)).pc1
+    out = left_out(x)
+    report["left_out"] = [float(out.min()), float(out.max())]
+    for name, draw in NULLS.items():
+        drawn = [null_figures(draw(x, rng), entropy) for _ in range(draws)]
+        report[name] = {key: interval([one[key] for one in drawn]) for key in drawn[0]}
+    return report
+
+
+def null_figures(x: np.ndarray, entropy: np.ndarray) -> dict[str, float]:
+    """The three shares and the rank correlation of one draw of a null."""
+    return manifold.shares(x) | {"rho": axis_entropy(x, entropy)}
+
+
+def relabelled(a: np.ndarray, b: np.ndarray, measure: str, draws: int, rng: np.random.Generator) -> np.ndarray:
+    """Differences of a figure, second set less first, when the labels of the sets are dealt out anew: float64 (R,).
+
+    The null in which the two domains are one: what is left is chance and the size of the sets.
+    """
+    both, found = np.concatenate([a, b]), np.empty(draws)
+    for i in range(draws):
+        order = rng.permutation(len(both))
+        first, second = both[order[: len(a)]], both[order[len(a) :]]
+        found[i] = manifold.shares(second)[measure] - manifold.shares(first)[measure]
+    return found

@@ -1,0 +1,257 @@
+"""The record `language_geometry`: the diagnostics of Paper III on SmolLM2-135M, beside their nulls (chapter 17).
+
+Axes: n prompts, L layers, d coordinates of a value (all key-value heads).
+
+Two domains, each cut in two ways (`language.prompts`), run through the trained model and through a
+twin with fresh random weights; and the same functions on the book's own networks, as a control on
+which the answer is known. The value vectors of the last layer are kept, so that a reader can do the
+statistics again without the model.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from bayeswind_lib import checkpoints, tunnels
+from bayeswind_lib.language import diagnose, manifold, prompts
+from bayeswind_lib.language.diagnose import Looks
+from bayeswind_lib.language.llama import Llama
+from bayeswind_lib.probes import nulls
+from bayeswind_lib.scoring import entropy_bits
+
+NAME = "language_geometry"
+SEED, DRAWS = 17, 200
+TWIN_SEEDS = (18, 19)  # of two more twins
+DOMAINS = tuple(prompts.DOMAINS)
+BOOTSTRAPS = 400
+SETS = tuple(itertools.product(prompts.DOMAINS, prompts.CUTS))
+QUESTION = "The capital of France is"
+PROSE = (
+    "Water boils at a lower temperature on a mountain, because the air presses less on it there. "
+    "A cook who lives high up has to wait longer for an egg, and a loaf of bread rises faster."
+)
+CONTROLS = ("bijection-transformer", "bijection-transformer-posterior", "bijection-transformer-classroom",
+            "bijection-transformer-classroom-replacement", "hmm-transformer-classroom", "hmm-transformer")  # fmt: skip
+TWINS = 20  # untrained ones of each control
+
+
+def measure(model: Llama, tokenizer, report: Callable = print) -> dict:
+    """All of it.
+
+    Args:
+        model, tokenizer: of `language.load_smollm` and `language.load_tokenizer`.
+        report: takes one line for each part that is done.
+    """
+    found: dict = {"draws": DRAWS, "sanity": sanity(model, tokenizer), "keys": keys(model)}
+    twin = Llama(model.config).initialise(torch.Generator().manual_seed(SEED)).requires_grad_(False).eval()
+    found["keys"]["twin"] = diagnose.key_cosines(twin).tolist()
+    report("keys done")
+    for who, network in (("trained", model), ("twin", twin)):
+        looks = {}
+        for domain, cut in SETS:
+            looks[domain, cut] = diagnose.look(network, prompts.prompts(tokenizer, domain, cut))
+            report(f"{who}: {domain}, {cut} done")
+        found[who] = of_network(looks, keep=who == "trained")
+    found["twins"] = [found["twin"]["apart"]["natural"] | {"seed": SEED}]
+    for seed in TWIN_SEEDS:
+        twin.initialise(torch.Generator().manual_seed(seed))  # in place: a second copy would take too much memory
+        a, b = (diagnose.look(twin, prompts.prompts(tokenizer, domain, "natural")).values[:, -1] for domain in DOMAINS)
+        found["twins"].append({measure: difference(a, b, measure) for measure in manifold.MEASURES} | {"seed": seed})
+        report(f"another twin, {seed}: done")
+    found["controls"] = {name: control(name) for name in CONTROLS}
+    report("controls done")
+    return found | ledger_values(found)
+
+
+def sanity(model: Llama, tokenizer) -> dict:
+    """That the model is read as it was made: its size, an answer, and how well it reads prose (nats a token)."""
+    ids = torch.tensor([tokenizer.encode(QUESTION).ids])
+    chance = model(ids, last=True)[0].softmax(-1)
+    text = torch.tensor([tokenizer.encode(PROSE).ids])
+    loss = torch.nn.functional.cross_entropy(model(text)[0, :-1], text[0, 1:])
+    return {
+        "parameters": sum(p.numel() for p in model.parameters()), "answer": tokenizer.decode([int(chance.argmax())]),
+        "probability": float(chance.max()), "prose": float(loss),
+    }
+
+
+def keys(model: Llama) -> dict:
+    """Cosines of the maps of keys by layer, and of random ones of the same shape."""
+    config = model.config
+    C, rng = config.width // config.n_heads, np.random.default_rng(SEED)
+    drawn = diagnose.random_cosines((C, config.width), DRAWS, rng)
+    narrow = diagnose.random_cosines((config.width, C), 20, rng)
+    return {
+        "trained": diagnose.key_cosines(model).tolist(), "random": diagnose.interval(drawn),
+        "narrow": diagnose.interval(narrow), "width": config.width, "channels": C,
+    }
+
+
+# ---- values and attention of one network
+
+
+def of_network(looks: dict[tuple, Looks], keep: bool) -> dict:
+    """Both domains in both cuts: values, attention, and what tells the domains apart."""
+    sets = {f"{domain} {cut}": of_set(found, keep) for (domain, cut), found in looks.items()}
+    apart = {}
+    for cut in prompts.CUTS:
+        a, b = (looks[domain, cut].values[:, -1] for domain in DOMAINS)
+        apart[cut] = {measure: difference(a, b, measure) for measure in manifold.MEASURES}
+    return {"sets": sets, "apart": apart}
+
+
+def of_set(looks: Looks, keep: bool) -> dict:
+    """One set of prompts; values of the last layer are kept if wished."""
+    rng, last = np.random.default_rng(SEED), looks.values[:, -1]
+    found = {
+        "values": diagnose.value_report(last, looks.entropy, DRAWS, rng),
+        "entropy": looks.entropy.tolist(), "lengths": looks.lengths.tolist(),
+        "layers": layers(looks), "best_layer": best_layer(looks),
+        "focus": looks.focus.mean(0).tolist(), "rest": looks.rest.mean(0).tolist(), "first": looks.first.mean(0).tolist(),
+        "reduction": with_error(looks.focus), "reduction_rest": with_error(looks.rest),
+    }
+    if keep:
+        draws = manifold.bootstrap(last, "pc12", BOOTSTRAPS, rng)
+        found["bootstrap"] = [float(np.quantile(draws, q)) for q in (0.025, 0.975)]
+        found["vectors"] = pack(last)
+    return found
+
+
+def first_coordinates(looks: Looks) -> list[tuple[float, np.ndarray] | None]:
+    """Each layer's first component: its share, and the coordinates along it, (n,); None where the values are the same for all prompts.
+
+    So they are in the first layer if all prompts end in one token, since positions enter queries and keys only.
+    """
+    same = [np.ptp(x, 0).max() < 1e-4 * np.abs(x).max() for x in looks.values.transpose(1, 0, 2)]
+    found = [None if flat else manifold.spectrum(x) for flat, x in zip(same, looks.values.transpose(1, 0, 2), strict=True)]
+    return [one and (one.pc1, one.coordinates[:, 0]) for one in found]
+
+
+def layers(looks: Looks) -> list[dict]:
+    """The first component's share, and its rank correlation with entropy, layer by layer."""
+    return [
+        {"pc1": None, "rho": None} if one is None else {"pc1": one[0], "rho": abs(diagnose.spearman(one[1], looks.entropy))}
+        for one in first_coordinates(looks)
+    ]
+
+
+def best_layer(looks: Looks) -> dict:
+    """The largest |rank correlation| over layers, beside the largest when entropies are dealt out anew to the prompts."""
+    columns, rng = [one[1] for one in first_coordinates(looks) if one is not None], np.random.default_rng(SEED)
+
+    def most(entropy: np.ndarray) -> float:
+        return max(abs(diagnose.spearman(column, entropy)) for column in columns)
+
+    return {"value": most(looks.entropy), "null": diagnose.interval([most(rng.permutation(looks.entropy)) for _ in range(DRAWS)])}
+
+
+def with_error(focus: np.ndarray) -> dict:
+    """The reduction of attention's entropy, and its jackknife error over prompts."""
+    n = len(focus)
+    parts = [diagnose.reduction(np.delete(focus, i, 0)) for i in range(n)]
+    return {"value": diagnose.reduction(focus), "se": float(np.sqrt(n - 1) * np.std(parts))}
+
+
+def difference(a: np.ndarray, b: np.ndarray, measure: str) -> dict:
+    """Mathematics less mixed, beside what chance gives when the labels are dealt out anew."""
+    value = manifold.shares(b)[measure] - manifold.shares(a)[measure]
+    drawn = diagnose.relabelled(a, b, measure, DRAWS, np.random.default_rng(SEED))
+    beyond = (1 + int((np.abs(drawn) >= abs(value)).sum())) / (1 + len(drawn))
+    of = [float(manifold.shares(x)[measure]) for x in (a, b)]
+    return {"value": value, "of": of, "null": diagnose.interval(drawn), "p": beyond}
+
+
+def pack(x: np.ndarray) -> str:
+    """An array (n, d) as text: half precision, base 64."""
+    return base64.b64encode(x.astype("<f2").tobytes()).decode()
+
+
+def unpack(text: str, n: int) -> np.ndarray:
+    """What `pack` wrote, float32 (n, d).
+
+    >>> unpack(pack(np.eye(2)), 2).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    return np.frombuffer(base64.b64decode(text), "<f2").reshape(n, -1).astype(np.float32)
+
+
+# ---- the book's own networks
+
+
+def prompts_of(network, n: int, rng: torch.Generator) -> tuple[list[torch.Tensor], np.ndarray]:
+    """Episodes cut off after a question drawn at random, and the entropy of the exact answer to it, bits (n,)."""
+    tunnel = tunnels.build(network.record["tunnel"], network.record["tunnel_config"])
+    episodes = tunnel.sample(n, rng)
+    scored = network.scored_positions(episodes.inputs.shape[1])
+    asked = [k for k, place in enumerate(scored.tolist()) if place >= 2]
+    chosen = torch.tensor(asked)[torch.randint(len(asked), (n,), generator=rng)]
+    exact = entropy_bits(episodes.posterior[torch.arange(n), chosen].log2())
+    return [x[: place + 1] for x, place in zip(episodes.inputs, scored[chosen].tolist(), strict=True)], exact.numpy()
+
+
+def control(name: str, n: int = len(prompts.MIXED), draws: int = TWINS) -> dict:
+    """A wind-tunnel network under the same diagnostics, and as many untrained twins of it."""
+    network = checkpoints.load(name)
+    given, exact = prompts_of(network, n, torch.Generator().manual_seed(SEED))
+    looks = diagnose.look(network, given)
+    found = {
+        "values": diagnose.value_report(looks.values[:, -1], looks.entropy, draws, np.random.default_rng(SEED)),
+        "rho_exact": diagnose.axis_entropy(looks.values[:, -1], exact), "rho_length": diagnose.axis_entropy(looks.values[:, -1], looks.lengths),
+        "answers": diagnose.spearman(looks.entropy, exact), "keys": diagnose.key_cosines(network).tolist(),
+        "reduction": with_error(looks.focus), "focus": looks.focus.mean(0).tolist(),
+    }
+    twins = [nulls.untrained(network, torch.Generator().manual_seed(1000 + i)) for i in range(draws)]
+    rows = [_of_twin(twin, given) for twin in twins]
+    return found | {"twins": {key: diagnose.interval([row[key] for row in rows]) for key in rows[0]}}
+
+
+def _of_twin(twin, given: list) -> dict[str, float]:
+    looks = diagnose.look(twin, given)
+    figures = diagnose.null_figures(looks.values[:, -1].astype(float), looks.entropy)
+    return figures | {"keys": float(diagnose.key_cosines(twin).mean()), "reduction": diagnose.reduction(looks.focus)}
+
+
+# ---- for the ledger
+
+
+def ledger_values(found: dict) -> dict:
+    """The few numbers that stand in the ledger, and their nulls by kind, each flat."""
+    sets, random = found["trained"]["sets"], found["keys"]["random"]
+    measured: dict = {f"{name} {key}": one["values"][key] for name, one in sets.items() for key in ("pc1", "pc12", "rho")}
+    noise = {f"{name} {key}": one["values"]["noise"][key] for name, one in sets.items() for key in ("pc1", "pc12")}
+    like_values = {f"{name} rho": one["values"]["like"]["rho"] for name, one in sets.items()}
+    drawn_layers, dealt = {}, {}
+    for name, one in sets.items():
+        for key, curve in (("reduction", "focus"), ("reduction_rest", "rest")):
+            measured[f"{name} {key}"] = one[key]["value"]
+            drawn_layers[f"{name} {key}"] = two_layers(np.array(one[curve]))
+    for cut, one in found["trained"]["apart"].items():
+        for key, apart in one.items():
+            measured[f"{cut} apart {key}"], dealt[f"{cut} apart {key}"] = apart["value"], apart["null"]
+    cosines = np.array(found["keys"]["trained"])
+    measured |= {
+        "cosine": float(cosines[: len(cosines) // 3].mean()), "cosine over random": float(cosines.mean() / random["null"]),
+        "layers below threshold": float((cosines < diagnose.COSINE_THRESHOLD).mean()),
+    }
+    maps = {
+        "cosine": random,
+        "cosine over random": {key: x / random["null"] if key != "draws" else x for key, x in random.items()},
+        "layers below threshold": {"null": 1.0, "low": 1.0, "high": 1.0, "draws": random["draws"]},
+    }
+    assert random["high"] < diagnose.COSINE_THRESHOLD  # all of them are below it
+    return {
+        "ledger": measured, "noise_values": noise, "like_values": like_values, "two_layers": drawn_layers, "dealt_labels": dealt,
+        "random_maps": maps,
+    }
+
+
+def two_layers(focus: np.ndarray) -> dict:
+    """The reduction between two layers drawn at random, L entropies -> what it is if their order means nothing."""
+    rng = np.random.default_rng(SEED)
+    pairs = [rng.choice(len(focus), 2, replace=False) for _ in range(DRAWS)]
+    return diagnose.interval([1 - focus[b] / focus[a] for a, b in pairs])

@@ -1,0 +1,57 @@
+"""A model of the reader's own choice: measured where it can be had, one line where it cannot."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+from bayeswind_lib.language import diagnose, hub, layouts, manifold, prompts
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A small random GPT-NeoX with a tokenizer of words, saved as the hub saves models."""
+    import transformers as hf
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    place = tmp_path_factory.mktemp("model")
+    words = Tokenizer(models.WordLevel(unk_token="?"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    words.train_from_iterator([*prompts.MIXED, *prompts.MATHEMATICS], trainers.WordLevelTrainer(special_tokens=["?"]))
+    hf.PreTrainedTokenizerFast(tokenizer_object=words, unk_token="?").save_pretrained(place)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+        config = hf.GPTNeoXConfig(vocab_size=words.get_vocab_size(), max_position_embeddings=64, initializer_range=0.3, **sizes)
+        hf.GPTNeoXForCausalLM(config).save_pretrained(place)
+    return place
+
+
+def test_a_model_in_a_folder_is_measured_by_the_same_functions(folder):
+    model, tokenizer = hub.load(folder)
+    lines = hub.report(folder).splitlines()
+    assert len(lines) == 4 and lines[0] == str(folder) and "rebuilt, largest error" in lines[1]
+    given = prompts.prompts(hub.Plain(tokenizer), "mathematics", "natural")
+    last = diagnose.look(model, given).values[:, -1]
+    assert lines[3].startswith(f"mathematics: first share {manifold.spectrum(last).pc1:.3f} (noise 0.0")
+
+
+def test_a_wrong_layout_is_refused_before_anything_is_measured(folder):
+    model, tokenizer = hub.load(folder)
+    with pytest.raises(ValueError, match="cannot be built from the values of this layout"):
+        hub.measure(model, hub.Plain(tokenizer), layouts.misread(layouts.LAYOUTS["gpt_neox"]))
+
+
+def test_without_a_name_a_model_or_the_package_one_line_says_so(tmp_path, monkeypatch):
+    assert hub.report(None) == "no model is named: nothing was measured"
+    nowhere = tmp_path / "nothing"
+    nowhere.mkdir()
+    told = hub.report(str(nowhere))
+    assert told.startswith(f"nothing was measured: {nowhere} cannot be had here: ") and "\n" not in told
+    monkeypatch.setenv("HF_ENDPOINT", "https://hub.invalid")  # a name that nobody has: no network, asked once
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    told = hub.report("nobody/no-such-model")
+    assert told.startswith("nothing was measured: nobody/no-such-model cannot be had here: ") and "\n" not in told
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    assert hub.report("any/model") == "nothing was measured: any/model needs the package transformers: pip install transformers"
