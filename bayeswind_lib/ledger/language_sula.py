@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
-from scipy.stats import spearmanr
 
 from bayeswind_lib.language import axes, edits, manifold, sula
 from bayeswind_lib.language.llama import Llama
@@ -24,9 +23,12 @@ NAME = "language_sula"
 SEED = 0
 LABELS, OTHERS = ("bip", "tor"), ("nov", "lat")  # each one token, with the space before it
 # Each one token, with and without a space before it: all prompts of k examples are equally long.
-WORDS = tuple("""stone river cloud table window paper bridge forest bucket orange yellow house water light field
-glass train school music horse earth metal board cover frame circle square letter market office street
-color animal flower planet engine button signal camera winter summer ocean""".split())  # fmt: skip
+WORDS = (
+    "stone", "river", "cloud", "table", "window", "paper", "bridge", "forest", "bucket", "orange", "yellow",
+    "house", "water", "light", "field", "glass", "train", "school", "music", "horse", "earth", "metal",
+    "board", "cover", "frame", "circle", "square", "letter", "market", "office", "street", "color", "animal",
+    "flower", "planet", "engine", "button", "signal", "camera", "winter", "summer", "ocean",
+)  # fmt: skip
 SAME = "paper"  # what stands for every carrier where carriers are taken out
 PER_COUNT, PER_EVIDENCE, FEW = 50, 20, 10  # prompts of each k; of each m; of each m in the variations
 SHOWN = (14, 24, 29)  # layers whose coordinates are kept prompt by prompt
@@ -39,7 +41,7 @@ DOSES = (-8, -4, 0, 4, 8)
 
 def measure(model: Llama, tokenizer, report: Callable[[str], None] = print) -> dict:
     """The record, JSON types. Twin: the same network with weights drawn anew."""
-    start = time.perf_counter()
+    start, busy = time.perf_counter(), time.process_time()
     lab = Lab(model, tokenizer, report)
     sets, twins = lab.observe_all(), lab.observe_twin()
     found = {
@@ -50,12 +52,97 @@ def measure(model: Llama, tokenizer, report: Callable[[str], None] = print) -> d
         "cuts": {str(layer): lab.cuts(sets, layer) for layer in CUT} | {"many": lab.cut_many(sets)},
         "stream": {str(layer): lab.moves(sets["matched"], layer) for layer in STREAM},
     }
-    found |= {
-        "seconds": round(time.perf_counter() - start, 1), "n_draws": DRAWS,
+    found |= claims(found) | {
+        "seconds": round(time.perf_counter() - start, 1), "cpu_seconds": round(time.process_time() - busy, 1), "n_draws": DRAWS,
         "peak_gib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
     }
     report(f"language_sula: {found['seconds']:.0f} s, {found['peak_gib']:.2f} GiB at most")
     return found
+
+
+# ---- what the ledger weighs
+
+
+def claims(record: dict, draws: int = 200) -> dict:
+    """Numbers of the ledger's rows and their nulls, from what the record keeps of each prompt.
+
+    `shuffled`: answers of other prompts; `untrained`: the twin, its prompts drawn anew; `as_large`: axes of as much variance.
+    """
+    told = {name: Told.of(one) for name, one in record["prompts"].items()}
+    rng, last = np.random.default_rng([SEED, 10]), str(SHOWN[-1])
+    one, same = told["published"], told["matched"]
+    constant = sula.best_constant(one.exact)[1]
+
+    def shuffled(score: Callable[[np.ndarray], float], n: int) -> dict:
+        return spread([score(rng.permutation(n)) for _ in range(draws)])
+
+    def drawn(score: Callable[[np.ndarray], float], n: int) -> dict:
+        return spread([score(rng.integers(n, size=n)) for _ in range(draws)])
+
+    def follows(a: Told, y: np.ndarray) -> Callable[[np.ndarray], float]:
+        return lambda order: abs(sula.rank_correlation(a.pc1[last][order], y[order]))
+
+    twin, flips = told["twin published"], told["shuffled"]
+    cut, decoder = record["cuts"][last], record["tautology"][last]["decoder"]
+    def rise(e: dict) -> float:
+        return 100 * (e["mae"] / e["mae_before"] - 1)
+
+    whole = np.arange(len(one.m))
+    after = np.abs(sula.binary_entropy(sula.chance(cut["after"]["published"])) - one.exact).mean()
+    return {
+        "claims": {
+            "mae over constant": float(np.abs(one.told - one.exact).mean() / constant),
+            "rho H": follows(one, one.exact)(whole), "rho H matched": follows(same, same.exact)(np.arange(len(same.m))),
+            "rho k shuffled": follows(flips, flips.k)(whole),
+            "cut": float(100 * (after / np.abs(one.told - one.exact).mean() - 1)),
+            "decoder left": decoder["after"] / decoder["before"],
+        },
+        "shuffled": {
+            "mae over constant": shuffled(lambda order: float(np.abs(one.told[order] - one.exact).mean() / constant), len(one.m)),
+            "rho H matched": shuffled(lambda order: abs(sula.rank_correlation(same.pc1[last], same.exact[order])), len(same.m)),
+        },
+        "untrained": {"rho H": drawn(follows(twin, twin.exact), len(twin.m)), "rho k": drawn(follows(twin, twin.k), len(twin.m))},
+        "as_large": {
+            "cut": spread([rise(e) for e in cut["as large as true"]]),
+            "decoder left": spread([r2 / decoder["before"] for r2 in decoder["after matched"]]),
+        },
+    }
+
+
+def spread(values: Sequence[float]) -> dict:
+    """What the ledger wants of a null."""
+    return {"draws": len(values), "low": float(min(values)), "null": float(np.median(values)), "high": float(max(values))}
+
+
+class Told:
+    """What the record keeps of the prompts of one design, as arrays; everything else is computed from it.
+
+    Attributes:
+        shown: labels of each prompt, "0110". names: the two labels.
+        logit, mass: (n,). pc1: (n,) by layer, as text.
+        k, m, exact, p, told: number of examples; evidence; bits left of the exact observer; probability of the
+            first label; entropy of that, bits.
+    """
+
+    def __init__(self, names: Sequence[str], shown: Sequence[str], logit, mass, pc1: dict):
+        self.names, self.shown = tuple(names), tuple(shown)
+        self.logit, self.mass = np.array(logit), np.array(mass)
+        self.pc1 = {layer: np.array(x) for layer, x in pc1.items()}
+        self.k = np.array([len(row) for row in shown])
+        self.m = np.array([len(row) - 2 * row.count("1") for row in shown])
+        self.exact = sula.entropy(self.m)
+        self.p = sula.chance(self.logit)
+        self.told = sula.binary_entropy(self.p)
+
+    @classmethod
+    def of(cls, kept: dict) -> Told:
+        """From one entry of the record's `prompts`."""
+        return cls(kept["labels"], kept["shown"], kept["logit"], kept["mass"], kept["pc1"])
+
+    @property
+    def labels(self) -> np.ndarray:
+        """0 and 1, (n, k); only where all prompts are of one length."""
+        return np.array([[int(c) for c in row] for row in self.shown])
 
 
 class Group:
@@ -92,7 +179,7 @@ class Group:
         """Coordinates on the first component of standardised values, turned so that they rise with m, or with k."""
         x = manifold.spectrum(self.values[:, layer]).coordinates[:, 0]
         against = self.m if len(set(self.k)) == 1 else self.k
-        return x if rank(x, against) >= 0 else -x
+        return x if sula.rank_correlation(x, against) >= 0 else -x
 
     def kept(self) -> dict:
         """What the record keeps of each prompt: labels as "0110", preference in nats, mass, coordinates."""
@@ -101,11 +188,6 @@ class Group:
             "logit": rounded(self.logit), "mass": [float(f"{x:.3g}") for x in self.mass],
             "pc1": {str(layer): rounded(self.pc1(layer)) for layer in SHOWN},
         }
-
-
-def rank(x: np.ndarray, y: np.ndarray) -> float:
-    """Spearman's correlation; 0 where one does not vary."""
-    return float(spearmanr(x, y)[0]) if np.ptp(x) > 0 and np.ptp(y) > 0 else 0.0
 
 
 def rounded(x: np.ndarray) -> list[float]:
@@ -126,7 +208,7 @@ def by_layer(group: Group) -> dict:
         spectrum = manifold.spectrum(x)
         found["share"].append(spectrum.pc1)
         for name, y in known.items():
-            found[name].append(rank(spectrum.coordinates[:, 0], y))
+            found[name].append(sula.rank_correlation(spectrum.coordinates[:, 0], y))
         for name in ("m", "abs", "H"):
             found[f"r2_{name}"].append(axes.decodable(x, known[name].astype(float)))
     return found
@@ -139,13 +221,13 @@ def projected(group: Group, onto: Group) -> dict:
         s = manifold.spectrum(onto.values[:, layer])
         there = ((onto.values[:, layer] - s.mean) / s.scale) @ s.axes[0]
         here = ((group.values[:, layer] - s.mean) / s.scale) @ s.axes[0]
-        found[str(layer)] = {"k": rank(here, group.k), "k_there": rank(there, onto.k), "H": rank(here, group.exact)}
+        found[str(layer)] = {"k": sula.rank_correlation(here, group.k), "k_there": sula.rank_correlation(there, onto.k), "H": sula.rank_correlation(here, group.exact)}
     return found
 
 
 def tautology(group: Group, layer: int) -> dict:
     """What is left along an axis that has been cut, by the precision of the arithmetic; and what a new decoder finds."""
-    v, told = group.values[:, layer], sula.binary_entropy(sula_p(group.logit))
+    v, told = group.values[:, layer], sula.binary_entropy(sula.chance(group.logit))
     axis = manifold.spectrum(v).raw_axis()
     found = {"before": {"r": float(np.corrcoef(v @ axis, told)[0, 1]), "spread": float((v @ axis).std())}}
     for name, dtype in {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}.items():
@@ -161,11 +243,6 @@ def tautology(group: Group, layer: int) -> dict:
         "after matched": rounded(np.array([axes.decodable(x, h) for x in others])),
     }
     return found
-
-
-def sula_p(logit: np.ndarray) -> np.ndarray:
-    """P(first label) from a preference in nats."""
-    return 1 / (1 + np.exp(-logit))
 
 
 def reachable(vectors: np.ndarray, share: float, components: int = 10) -> float:
@@ -201,7 +278,10 @@ class Lab:
         encoded = [self.tokenizer.encode(text).ids for text in prompts.texts]
         asked = self.label_tokens(names)
         runs = [(where, edits.observe(model or self.model, tokens, asked, **more)) for where, tokens in edits.by_length(encoded)]
-        return Group(prompts, names, runs)
+        group = Group(prompts, names, runs)
+        if not more:  # what is said of all tokens is large
+            group.runs = []
+        return group
 
     def observe_all(self) -> dict[str, Group]:
         """All designs, each with dice of its own."""
@@ -244,7 +324,7 @@ class Lab:
         """Axes cut out of the values of one layer, at all tokens, and as many others as large."""
         published, group = sets["published"], sets["matched"]
         (_, seen), last = group.runs[0], layer == self.model.config.n_layers - 1
-        rows = slice(None) if last else slice(0, None, 4)
+        rows = slice(None) if last else slice(0, None, 5)
         all_values = seen.all_values[layer].transpose(1, 2).flatten(2)  # (n, T, d)
         mean = all_values.mean(0)  # (T, d)
         v = group.values[:, layer]
@@ -286,8 +366,8 @@ class Lab:
         return found
 
     def cut_many(self, sets: dict[str, Group]) -> dict:
-        """The axis of each of several layers cut at once, on a quarter of the prompts; beside it, others as large."""
-        published, group, rows = sets["published"], sets["matched"], slice(0, None, 4)
+        """The axis of each of several layers cut at once, on a fifth of the prompts; beside it, others as large."""
+        published, group, rows = sets["published"], sets["matched"], slice(0, None, 5)
         (_, seen) = group.runs[0]
         means = {layer: seen.all_values[layer].transpose(1, 2).flatten(2).mean(0) for layer in MANY}
         rng = np.random.default_rng([SEED, 8])
@@ -354,7 +434,7 @@ def slopes(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def axis_of(v: np.ndarray, axis: np.ndarray, group: Group) -> dict:
     """What a cut axis carries: its share of the variance, and rank correlations with m and with the exact entropy."""
     x = v @ axis
-    return {"share": axes.removed_share(v, axis), "m": rank(x, group.m), "H": rank(x, group.exact)}
+    return {"share": axes.removed_share(v, axis), "m": sula.rank_correlation(x, group.m), "H": sula.rank_correlation(x, group.exact)}
 
 
 def effect(group: Group, seen: edits.Seen, after: edits.Said, rows: slice) -> dict:
@@ -365,7 +445,7 @@ def effect(group: Group, seen: edits.Seen, after: edits.Said, rows: slice) -> di
     """
     before = edits.Said(seen.said.log2_prob[rows], seen.said.labels)
     exact, m = group.exact[rows], group.m[rows]
-    told = [np.abs(sula.binary_entropy(sula_p(one.logit)) - exact).mean() for one in (before, after)]
+    told = [np.abs(sula.binary_entropy(sula.chance(one.logit)) - exact).mean() for one in (before, after)]
     return {
         "mae_before": float(told[0]), "mae": float(told[1]), "kl": float(before.divergence(after).mean()),
         "moved": float(np.abs(after.p - before.p).mean()), "slope_before": slope_on(m, before.logit), "slope": slope_on(m, after.logit),
