@@ -46,7 +46,7 @@ def measure(model: Llama, tokenizer, report: Callable[[str], None] = print) -> d
     sets, twins = lab.observe_all(), lab.observe_twin()
     found = {
         "seed": SEED, "words": list(WORDS), "prompts": {name: one.kept() for name, one in (sets | twins).items()},
-        "layers": {name: by_layer(sets.get(name) or twins[name]) for name in ("published", "shuffled", "matched", "twin published", "twin matched")},
+        "layers": {name: by_layer(sets.get(name) or twins[name], decode=name == "matched") for name in ("published", "shuffled", "matched", "twin published", "twin matched")},
         "shuffled_on_published": projected(sets["shuffled"], sets["published"]),
         "tautology": {str(layer): tautology(sets["published"], layer) for layer in CUT},
         "cuts": {str(layer): lab.cuts(sets, layer) for layer in CUT} | {"many": lab.cut_many(sets)},
@@ -112,6 +112,17 @@ def claims(record: dict, draws: int = 200) -> dict:
 def spread(values: Sequence[float]) -> dict:
     """What the ledger wants of a null."""
     return {"draws": len(values), "low": float(min(values)), "null": float(np.median(values)), "high": float(max(values))}
+
+
+def middle(effects: dict | Sequence[dict]) -> dict:
+    """One line on an edit, or the medians of many: share of variance, rise of the error, KL, change of P, share of the slope left."""
+    some = [effects] if isinstance(effects, dict) else effects
+    of_each = {
+        "variance": [e.get("share") for e in some], "rise of the error": [e["mae"] - e["mae_before"] for e in some],
+        "KL": [e["kl"] for e in some], "change of P": [e["moved"] for e in some],
+        "slope left": [e["slope"] / e["slope_before"] for e in some],
+    }
+    return {name: None if None in values else float(np.median(values)) for name, values in of_each.items()}
 
 
 class Told:
@@ -195,21 +206,22 @@ def rounded(x: np.ndarray) -> list[float]:
     return [float(f"{value:.4f}") for value in x]
 
 
-def by_layer(group: Group) -> dict:
-    """Rank correlations of the first component with what is known of a prompt, and what a decoder can tell, by layer.
+def by_layer(group: Group, decode: bool) -> dict:
+    """Rank correlations of the first component with what is known of a prompt, and (if asked) what a decoder can tell, by layer.
 
     Layer 0 is left out: its values at the last token, the same in all prompts, are all the same.
     """
     known = {"k": group.k, "m": group.m, "abs": np.abs(group.m), "H": group.exact}
     known = {name: y for name, y in known.items() if np.ptp(y) > 0}
-    found = {name: [] for name in (*known, "share", *(f"r2_{name}" for name in ("m", "abs", "H")))}
+    told = ("m", "abs", "H") if decode else ()
+    found = {name: [] for name in (*known, "share", *(f"r2_{name}" for name in told))}
     for layer in range(1, group.values.shape[1]):
         x = group.values[:, layer]
         spectrum = manifold.spectrum(x)
         found["share"].append(spectrum.pc1)
         for name, y in known.items():
             found[name].append(sula.rank_correlation(spectrum.coordinates[:, 0], y))
-        for name in ("m", "abs", "H"):
+        for name in told:
             found[f"r2_{name}"].append(axes.decodable(x, known[name].astype(float)))
     return found
 
@@ -324,7 +336,7 @@ class Lab:
         """Axes cut out of the values of one layer, at all tokens, and as many others as large."""
         published, group = sets["published"], sets["matched"]
         (_, seen), last = group.runs[0], layer == self.model.config.n_layers - 1
-        rows = slice(None) if last else slice(0, None, 5)
+        rows = slice(None) if last else slice(0, None, 4)
         all_values = seen.all_values[layer].transpose(1, 2).flatten(2)  # (n, T, d)
         mean = all_values.mean(0)  # (T, d)
         v = group.values[:, layer]
@@ -366,8 +378,8 @@ class Lab:
         return found
 
     def cut_many(self, sets: dict[str, Group]) -> dict:
-        """The axis of each of several layers cut at once, on a fifth of the prompts; beside it, others as large."""
-        published, group, rows = sets["published"], sets["matched"], slice(0, None, 5)
+        """The axis of each of several layers cut at once, on a quarter of the prompts; beside it, others as large."""
+        published, group, rows = sets["published"], sets["matched"], slice(0, None, 4)
         (_, seen) = group.runs[0]
         means = {layer: seen.all_values[layer].transpose(1, 2).flatten(2).mean(0) for layer in MANY}
         rng = np.random.default_rng([SEED, 8])
