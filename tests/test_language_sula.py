@@ -31,7 +31,7 @@ def small():
     """The whole measurement, few prompts, a network of three layers."""
     changes = {
         "PER_COUNT": 6, "PER_EVIDENCE": 5, "FEW": 5, "SHOWN": (1, 2), "CUT": (1, 2), "MANY": (1, 2), "STREAM": (2,),
-        "DRAWS": 3, "PUSHES": 3,
+        "DRAWS": 3, "PUSHES": 3, "MIDDLE_DRAWS": 2,
     }
     patch = pytest.MonkeyPatch()
     for name, value in changes.items():
@@ -118,6 +118,15 @@ def test_a_line_on_many_edits_has_their_medians():
     assert measured.middle(one) == pytest.approx({"variance": 0.2, "rise of the error": 0.05, "KL": 0.1, "change of P": 0.02, "slope left": 0.5})
     assert measured.middle([one, one | {"kl": 0.3}, one | {"kl": 0.5}])["KL"] == 0.3
     assert measured.middle({k: v for k, v in one.items() if k != "share"})["variance"] is None
+
+
+def test_others_are_orthogonal_and_large():
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal((300, 40)) * np.geomspace(6, 0.3, 40)
+    axis = rng.standard_normal(40)
+    drawn = np.array(measured.others_than(x, axis, rng, 15))
+    assert np.allclose(np.linalg.norm(drawn, axis=1), 1) and np.abs(drawn @ axis).max() < 1e-9
+    assert np.square(x @ drawn.T).sum(0).min() > np.square(x).sum() / 40
 
 
 def test_slopes_are_least_squares():

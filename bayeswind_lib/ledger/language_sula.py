@@ -34,8 +34,8 @@ PER_COUNT, PER_EVIDENCE, FEW = 50, 20, 10  # prompts of each k; of each m; of ea
 SHOWN = (14, 24, 29)  # layers whose coordinates are kept prompt by prompt
 CUT = (14, 29)  # a layer in the middle, and the last one
 MANY = (10, 15, 20, 25, 29)  # at the same depths as the published 8, 12, 16, 20, 23 of 24
-STREAM = (16, 20, 24, 27, 29)  # where the stream of the last token is moved
-DRAWS, PUSHES = 50, 20
+STREAM = (20, 24, 27, 29)  # where the stream of the last token is moved
+DRAWS, PUSHES, MIDDLE_DRAWS = 50, 20, 10
 DOSES = (-8, -4, 0, 4, 8)
 
 
@@ -46,7 +46,7 @@ def measure(model: Llama, tokenizer, report: Callable[[str], None] = print) -> d
     sets, twins = lab.observe_all(), lab.observe_twin()
     found = {
         "seed": SEED, "words": list(WORDS), "prompts": {name: one.kept() for name, one in (sets | twins).items()},
-        "layers": {name: by_layer(sets.get(name) or twins[name], decode=name == "matched") for name in ("published", "shuffled", "matched", "twin published", "twin matched")},
+        "layers": {name: by_layer(sets.get(name) or twins[name], decode=name.endswith("matched")) for name in ("published", "shuffled", "matched", "twin published", "twin matched")},
         "shuffled_on_published": projected(sets["shuffled"], sets["published"]),
         "tautology": {str(layer): tautology(sets["published"], layer) for layer in CUT},
         "cuts": {str(layer): lab.cuts(sets, layer) for layer in CUT} | {"many": lab.cut_many(sets)},
@@ -88,13 +88,12 @@ def claims(record: dict, draws: int = 200) -> dict:
         return 100 * (e["mae"] / e["mae_before"] - 1)
 
     whole = np.arange(len(one.m))
-    after = np.abs(sula.binary_entropy(sula.chance(cut["after"]["published"])) - one.exact).mean()
     return {
         "claims": {
             "mae over constant": float(np.abs(one.told - one.exact).mean() / constant),
             "rho H": follows(one, one.exact)(whole), "rho H matched": follows(same, same.exact)(np.arange(len(same.m))),
             "rho k shuffled": follows(flips, flips.k)(whole),
-            "cut": float(100 * (after / np.abs(one.told - one.exact).mean() - 1)),
+            "cut": rise(cut["published"]["true"]),
             "decoder left": decoder["after"] / decoder["before"],
         },
         "shuffled": {
@@ -103,7 +102,7 @@ def claims(record: dict, draws: int = 200) -> dict:
         },
         "untrained": {"rho H": drawn(follows(twin, twin.exact), len(twin.m)), "rho k": drawn(follows(twin, twin.k), len(twin.m))},
         "as_large": {
-            "cut": spread([rise(e) for e in cut["as large as true"]]),
+            "cut": spread([rise(e) for e in cut["published"]["as large as true"]]),
             "decoder left": spread([r2 / decoder["before"] for r2 in decoder["after matched"]]),
         },
     }
@@ -356,18 +355,33 @@ class Lab:
         found["as published"] = effect(group, seen, said(spectrum.axes[0], mean=0.0), slice(None)) | axis_of(v, spectrum.axes[0], group)
         found["compared"] = {name: effect(group, seen, said(axis, rows), rows) for name, axis in named.items() if name in ("true", "evidence")}
         rng = np.random.default_rng([SEED, 7, layer])
-        for name in ("true", "evidence") if last else ("true",):
-            share = axes.removed_share(v, named[name])
-            drawn = [axes.matched_axis(v, reachable(v, share), rng) for _ in range(DRAWS)]
-            found[f"as large as {name}"] = [effect(group, seen, said(axis, rows), rows) | axis_of(v, axis, group) for axis in drawn]
+        share = axes.removed_share(v, true)
+        drawn = {"as large as true": [axes.matched_axis(v, reachable(v, share), rng) for _ in range(DRAWS)]}
+        if last:
+            drawn["others"] = others_than(v, named["evidence"], rng, DRAWS)
+        for name, some in drawn.items():
+            found[name] = [effect(group, seen, said(axis, rows), rows) | axis_of(v, axis, group) for axis in some]
         drawn = [axes.random_axis(v.shape[1], rng) for _ in range(PUSHES // (1 if last else 2))]
         found["random"] = [effect(group, seen, said(axis, rows), rows) | axis_of(v, axis, group) for axis in drawn]
-        found["after"] = {
-            "matched": rounded(said(true).logit),
-            "published": rounded(self.cut_published(published, layer, true)),
-        }
+        found["after"] = {"matched": rounded(said(true).logit), "published": rounded(self.cut_published(published, layer, true))}
+        found["published"] = self.against_others(published, layer, true, DRAWS if last else MIDDLE_DRAWS)
         self.report(f"language_sula: axes cut at layer {layer}")
         return found
+
+    def against_others(self, group: Group, layer: int, axis: np.ndarray, draws: int) -> dict:
+        """What a cut does in prompts of the published design, beside axes that carry as much variance there."""
+        v, rng = group.values[:, layer], np.random.default_rng([SEED, 11, layer])
+        before = np.abs(sula.binary_entropy(sula.chance(group.logit)) - group.exact).mean()
+
+        def score(u: np.ndarray) -> dict:
+            logit = self.cut_published(group, layer, u)
+            error = np.abs(sula.binary_entropy(sula.chance(logit)) - group.exact).mean()
+            moved = np.abs(sula.chance(logit) - sula.chance(group.logit)).mean()
+            return {"share": axes.removed_share(v, u), "mae_before": float(before), "mae": float(error), "moved": float(moved), "k": sula.rank_correlation(v @ u, group.k)}
+
+        share = axes.removed_share(v, axis)
+        others = [axes.matched_axis(v, reachable(v, share), rng) for _ in range(draws)]
+        return {"true": score(axis), "as large as true": [score(u) for u in others]}
 
     def cut_published(self, group: Group, layer: int, axis: np.ndarray) -> np.ndarray:
         """Preferences after a cut in the prompts of the published design, (n,)."""
@@ -422,7 +436,7 @@ class Lab:
             return (pushed(direction, 4) - pushed(direction, -4)) / 8
 
         length = np.linalg.norm(step)
-        others = [length * axes.matched_axis(x, reachable(x, axes.removed_share(x, step)), rng) for _ in range(PUSHES)]
+        others = [length * other for other in others_than(x, step, rng, PUSHES)]
         uncertain = slopes(x[fit], group.exact[fit])
         named = {"evidence": step, "entropy": uncertain}
         found = {
@@ -432,9 +446,19 @@ class Lab:
         }
         for name, axis in named.items():
             found[f"{name} cut"] = effect(group, seen, said(axes.cut(x[rows], axis, mean)), rows) | axis_of(x, axis, group)
-        found["others cut"] = [effect(group, seen, said(axes.cut(x[rows], axis, mean)), rows) for axis in others]
+        found["others cut"] = [effect(group, seen, said(axes.cut(x[rows], axis, mean)), rows) | axis_of(x, axis, group) for axis in others]
         self.report(f"language_sula: the stream moved before layer {layer}")
         return found
+
+
+def others_than(x: np.ndarray, axis: np.ndarray, rng: np.random.Generator, draws: int, components: int = 10) -> list[np.ndarray]:
+    """Random directions of length 1 among the largest components of what a cut of an axis leaves; orthogonal to it.
+
+    An axis that carries as much as the first component nearly is the first component: so for a large
+    axis the companions are not as large, but others.
+    """
+    main = manifold.spectrum(axes.cut(x, axis, x.mean(0)), standardise=False).axes[:components]
+    return [axes.random_axis(len(main), rng) @ main for _ in range(draws)]
 
 
 def slopes(x: np.ndarray, y: np.ndarray) -> np.ndarray:
