@@ -228,3 +228,36 @@ def test_equivalence_needs_data_not_only_a_small_mean():
     assert axes.equivalence(small + 0.5, 0.1).p > 0.99
     with pytest.raises(ValueError, match="margin is 0"):
         axes.equivalence(small, 0)
+
+
+# ---- what answers follow
+
+
+def test_a_partial_rank_correlation_is_the_textbook_formula():
+    from scipy.stats import spearmanr
+
+    z = rng().integers(0, 5, 200)
+    x, y = z + rng(1).standard_normal(200), -z + rng(2).standard_normal(200)
+    xy, xz, yz = (spearmanr(a, b)[0] for a, b in ((x, y), (x, z), (y, z)))
+    assert sula.rank_correlation(x, y) == pytest.approx(xy)
+    want = (xy - xz * yz) / math.sqrt((1 - xz**2) * (1 - yz**2))
+    assert sula.rank_correlation(x, y, z) == pytest.approx(want) and abs(want) < 0.3 < abs(xy)
+    assert sula.rank_correlation(x, np.ones(200)) == 0
+
+
+def test_the_weights_of_places_are_found_again():
+    labels = rng().integers(0, 2, (400, 4))
+    weights, noise = np.array([0.1, 0.5, 1.0, 2.0]), rng(1).standard_normal(400)
+    found = sula.by_place(labels, 0.7 + (1 - 2 * labels) @ weights + 0.3 * noise)
+    assert found.bias == pytest.approx(0.7, abs=0.06) and np.allclose(found.weights, weights, atol=0.06)
+    assert np.allclose(found.errors, 0.3 / 20, rtol=0.2)
+    with pytest.raises(ValueError, match="at least 7"):
+        sula.by_place(labels[:6], np.zeros(6))
+
+
+def test_an_exact_observer_is_calibrated():
+    m = np.arange(-8, 9, 2)
+    logit = np.log(sula.posterior(m)) - np.log(1 - sula.posterior(m))
+    assert sula.calibration(m, logit) == pytest.approx((0, 1), abs=1e-6)
+    assert sula.calibration(m, 1.5 + logit / 2) == pytest.approx((1.5, 0.5), abs=1e-6)
+    assert np.allclose(sula.chance(logit), sula.posterior(m))

@@ -17,6 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
+
+from bayeswind_lib.scoring import entropy_bits
 
 TRUTH = 0.9  # chance that an example shows the hidden label
 COUNTS = (0, 1, 2, 4, 8)
@@ -35,10 +38,8 @@ def entropy(m: np.ndarray | int) -> np.ndarray:
 
 def binary_entropy(p: np.ndarray) -> np.ndarray:
     """Bits of a coin that falls on one side with chance p."""
-    p = np.asarray(p, dtype=float)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        parts = [np.where(q > 0, -q * np.log2(q), 0.0) for q in (p, 1 - p)]
-    return parts[0] + parts[1]
+    p = torch.as_tensor(np.asarray(p, dtype=float))
+    return entropy_bits(torch.stack([p, 1 - p], -1).log2()).numpy()
 
 
 def law(k: int, truth: float = TRUTH) -> dict[int, float]:
@@ -156,3 +157,71 @@ def copies(labels: np.ndarray) -> float:
 def repeats(labels: np.ndarray) -> float:
     """P(first label) for one who only looks at the last label."""
     return 0.5 if not len(labels) else (TRUTH if labels[-1] == 0 else 1 - TRUTH)
+
+
+# ---- what answers follow
+
+
+def chance(logit: np.ndarray) -> np.ndarray:
+    """Probability of the first label from a preference for it in nats."""
+    return 1 / (1 + np.exp(-np.asarray(logit, dtype=float)))
+
+
+def rank_correlation(x: np.ndarray, y: np.ndarray, given: np.ndarray | None = None) -> float:
+    """Spearman's correlation of two numbers (n,), equal values at their mean rank; 0 if one never changes.
+
+    Args:
+        given: a third number, whose ranks are first taken out of both by straight lines: the partial correlation.
+    """
+    left = [ranks(x), ranks(y)]
+    if given is not None and np.ptp(given) > 0:
+        z = ranks(given)
+        left = [r - np.polyval(np.polyfit(z, r, 1), z) for r in left]
+    return float(np.corrcoef(*left)[0, 1]) if min(np.ptp(r) for r in left) > 1e-9 else 0.0
+
+
+def ranks(x: np.ndarray) -> np.ndarray:
+    """Ranks from 1 on, equal values at their mean rank: (n,).
+
+    >>> ranks([5, 7, 5, 9]).tolist()
+    [1.5, 3.0, 1.5, 4.0]
+    """
+    _, where, count = np.unique(x, return_inverse=True, return_counts=True)
+    return (count.cumsum() - (count - 1) / 2)[where]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """How a preference (nats) adds up: bias + sum over places of weight x (+1 for the first label, -1 for the other).
+
+    Attributes:
+        bias: at no evidence; 0 for the exact observer.
+        weights, errors: (k,), of each example's place, ln 9 for the exact observer, and their standard errors.
+    """
+
+    bias: float
+    weights: np.ndarray
+    errors: np.ndarray
+
+
+def by_place(labels: np.ndarray, logit: np.ndarray) -> Weights:
+    """Least squares for the weight of each place: labels 0 and 1 (n, k) of prompts of one length, preferences (n,).
+
+    Raises:
+        ValueError: for fewer than k + 3 prompts.
+    """
+    shown = 1 - 2 * np.asarray(labels, dtype=float)  # (n, k)
+    n, k = shown.shape
+    if n < k + 3:
+        raise ValueError(f"there are {n} prompts of {k} examples: give at least {k + 3}")
+    design = np.c_[np.ones(n), shown]
+    found, *_ = np.linalg.lstsq(design, logit, rcond=None)
+    variance = np.square(logit - design @ found).sum() / (n - k - 1)
+    errors = np.sqrt(variance * np.diag(np.linalg.inv(design.T @ design)))
+    return Weights(float(found[0]), found[1:], errors[1:])
+
+
+def calibration(m: np.ndarray, logit: np.ndarray) -> tuple[float, float]:
+    """Bias (nats), and slope on the exact observer's preference m ln 9: (0, 1) for the exact one. Least squares."""
+    slope, bias = np.polyfit(np.asarray(m) * math.log(ODDS), logit, 1)
+    return float(bias), float(slope)
