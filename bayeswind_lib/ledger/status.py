@@ -283,6 +283,7 @@ NULLS = {
     "random_direction": "as long a push in a random direction",
     "noise": "noise as long as what the layer writes",
     "line": "weights that go straight from start to end", "walk": "weights that drift at random",
+    "independent": "sequences without a rule",
     "shuffled": "answers of other sequences", "gaussian": "one Gaussian cloud of the same covariance",
 }
 
