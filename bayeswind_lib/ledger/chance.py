@@ -32,11 +32,11 @@ VERDICTS = (
 KINDS_OF_NULL = {
     "nothing learned": ("before training", "untrained", "random depth", "random init", "re-initialised"),
     "constant or uniform guess": ("uniform guess", "constant", "prior alone", "proportional"),
-    "labels or runs shuffled": ("other sequences", "dealt out", "shuffled", "permut", "relabel"),
+    "labels or runs shuffled": ("other sequences", "dealt out", "shuffled", "permut", "relabel", "exchanged", "query before"),
     "random direction or matched noise": ("direction", "noise as long", "random axis", "random subspace", "matched"),
-    "structure without a cause": ("cloud", "walk", "straight", "line", "gaussian"),
+    "structure without a cause": ("cloud", "walk", "drift", "straight", "gaussian"),
     "position, length or no rule": ("position", "length", "without a rule"),
-    "rate or budget": ("rate", "tuned", "budget", "plain"),
+    "rate or budget": ("the rate", "learning rate", "tuned", "budget"),
     "arithmetic on random numbers": ("arithmetic", "random distributions"),
 }
 
@@ -132,6 +132,8 @@ def _at_its_null(row: dict) -> bool:
     """Whether what was measured lies among the draws of the null, or was said to be no better."""
     if row["reason"].startswith("no better than"):
         return True
+    if row["rule"].startswith("counts if every printed digit"):
+        return False  # a computed number has no business among draws
     numbers = [row[name] for name in ("measured", "null_low", "null_high")]
     if not all(isinstance(value, float | int) for value in numbers):
         return False
