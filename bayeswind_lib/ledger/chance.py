@@ -30,14 +30,14 @@ VERDICTS = (
 )
 # Words in `null_what` and `how` that tell a null's kind; the first that fits counts.
 KINDS_OF_NULL = {
+    "arithmetic on random numbers": ("arithmetic", "random distributions"),
     "nothing learned": ("before training", "untrained", "random depth", "random init", "re-initialised"),
     "constant or uniform guess": ("uniform guess", "constant", "prior alone", "proportional"),
     "labels or runs shuffled": ("other sequences", "dealt out", "shuffled", "permut", "relabel", "exchanged", "query before"),
-    "random direction or matched noise": ("direction", "noise as long", "random axis", "random subspace", "matched"),
+    "random direction or matched noise": ("direction", "noise", "drawn at random", "random axis", "random subspace", "matched"),
     "structure without a cause": ("cloud", "walk", "drift", "straight", "gaussian"),
     "position, length or no rule": ("position", "length", "without a rule"),
     "rate or budget": ("the rate", "learning rate", "tuned", "budget"),
-    "arithmetic on random numbers": ("arithmetic", "random distributions"),
 }
 
 
