@@ -112,6 +112,9 @@ KINDS = {
                 "total variation, largest gap 0.4 at step 2", "total variation, largest gap 0.4 at step 4"),
     "simplex_clouds": (lambda d: figures.simplex_clouds({"exact posterior": trail(), "net": trail(d)}), 1, 3,
                "mean 0.1, largest gap 0.4 at point 2", "mean 0.1, largest gap 0.4 at point 4"),
+    "stacked": (lambda d: figures.stacked({"a": {"yes": 1, "no": 3}, "b": {"yes": d, "no": 1}}), 3, 0,
+                "largest gap 25 percent to the share of all groups together: yes, a",
+                "largest gap 20 percent to the share of all groups together: yes, b"),
 }  # fmt: skip
 
 

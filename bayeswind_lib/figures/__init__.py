@@ -20,6 +20,7 @@ from bayeswind_lib.figures.planes import planes
 from bayeswind_lib.figures.plot import Plot, draw
 from bayeswind_lib.figures.points import dots, rungs, scatter_two_measures
 from bayeswind_lib.figures.simplex import on_simplex, simplex_clouds, simplex_trails
+from bayeswind_lib.figures.stacks import stacked
 from bayeswind_lib.figures.style import COLOURS, ORACLE, STYLE, style
 from bayeswind_lib.figures.tables import Table, glue, table
 from bayeswind_lib.figures.words import number, quantity
@@ -50,6 +51,7 @@ __all__ = [
     "scatter_two_measures",
     "simplex_clouds",
     "simplex_trails",
+    "stacked",
     "style",
     "table",
 ]

@@ -136,6 +136,36 @@ class Counts:
         return f'<tr role="row"><th scope="row" role="rowheader">{escape(name)}</th>{cells}</tr>'
 
 
+class Sentences:
+    """Rows as sentences under headings that open, each with its numbers and the chapter that settles it.
+
+    Args:
+        groups: rows by heading; a group without rows is left out.
+        chapters: the folder of the chapters, seen from the page that shows this.
+    """
+
+    def __init__(self, groups: dict[str, Sequence[dict]], chapters: str = ""):
+        self.groups, self.chapters = {name: list(rows) for name, rows in groups.items() if rows}, chapters
+
+    def __repr__(self) -> str:
+        return "\n".join(
+            f"{name} ({len(rows)}): {', '.join(row['id'] for row in rows)}" for name, rows in self.groups.items()
+        )
+
+    def _repr_html_(self) -> str:
+        return f'{STYLE}<div class="bw-ledger">' + "".join(
+            f"<details><summary>{escape(name)}: {len(rows)}</summary><ul>{''.join(map(self._item, rows))}</ul></details>"
+            for name, rows in self.groups.items()
+        ) + "</div>"
+
+    def _item(self, row: dict) -> str:
+        told = f"published {published(row)}, measured {measured(row)}, null {null(row)}"
+        links = ", ".join(
+            f'<a href="{self.chapters}{name}.html">chapter {int(name[:2])}</a>' for name in row["chapters"]
+        )
+        return f"<li>{escape(row['statement'])} <small>{escape(told)}{' · ' + links if links else ''}</small></li>"
+
+
 def _counted(rows: list[dict]) -> str:
     found = {status: sum(row["status"] == status for row in rows) for status in MARKS}
     return ", ".join(f"{count} {status}" for status, count in found.items() if count)

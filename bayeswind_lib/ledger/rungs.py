@@ -12,11 +12,12 @@ from bayeswind_lib.ledger.store import lookup
 
 RECORDS = {
     "bijection": "reference_rungs", "hmm": "hmm_rungs", "regression": "regression_rungs",
-    "recall": "recall_rungs",
+    "recall": "recall_rungs", "recurrence": "probe_recurrence",
 }
 # What a network that has learned nothing does.
 KNOWS_NOTHING = {
     "bijection": "uniform", "hmm": "uniform", "regression": "prior_only", "recall": "uniform",
+    "recurrence": "uniform",
 }
 # The rungs that stand beside networks, from the lowest up, with the words for them.
 LADDERS = {
@@ -53,6 +54,11 @@ LADDERS = {
         "stored_set": "stored values, no binding",
         "window_4": "last 4 pairs, the other values unbound",
     },
+    "recurrence": {
+        "uniform": "uniform guess",
+        "memoriser": "four fifths learned by heart",
+        "any_rule": "copies what followed the same symbol",
+    },
 }
 
 
@@ -65,7 +71,10 @@ def task_key(tunnel: str, config: dict) -> str:
     if tunnel == "bijection":
         sampling = "replacement" if config.get("with_replacement") else "distinct"
         return f"V{config['n_values']}-L{config.get('n_pairs') or config['n_values']}/{sampling}"
-    return {"hmm": _hmm_key, "regression": _regression_key, "recall": _recall_key}[tunnel](config)
+    return {
+        "hmm": _hmm_key, "regression": _regression_key, "recall": _recall_key,
+        "recurrence": _recurrence_key,
+    }[tunnel](config)
 
 
 def _hmm_key(config: dict) -> str:
@@ -94,6 +103,10 @@ def _regression_key(config: dict) -> str:
 
 def _recall_key(config: dict) -> str:
     return f"N{config.get('n_pairs', 64)}-V{config.get('n_values', 256)}"
+
+
+def _recurrence_key(config: dict) -> str:
+    return f"p{config.get('modulus', 17)}-L{config.get('length', 16)}"
 
 
 def rungs_of(tunnel: str, config: dict, records: dict[str, dict | None]) -> dict[str, dict]:

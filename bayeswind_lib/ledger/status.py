@@ -290,6 +290,7 @@ NULLS = {
     "two_layers": "two layers drawn at random", "dealt_labels": "the domains' labels dealt out anew",
     "random_maps": "random directions",
     "as_large": "axes drawn at random that carry as much variance",
+    "independent": "sequences without a rule",
     "shuffled": "answers of other sequences", "gaussian": "one Gaussian cloud of the same covariance",
 }
 

@@ -5,7 +5,7 @@ means something only between such rungs: what knows nothing, what knows the posi
 half of the mechanism.
 """
 
-from bayeswind_lib.references import hmm, recall, regression, switching
+from bayeswind_lib.references import hmm, recall, recurrence, regression, switching
 from bayeswind_lib.references.base import Reference, Uniform
 from bayeswind_lib.references.bijection import (
     Binder,
@@ -49,6 +49,7 @@ __all__ = [
     "hmm_rungs",
     "leak_for_entropy_error",
     "recall",
+    "recurrence",
     "regression",
     "shown_before",
     "situations",

@@ -21,7 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from bayeswind_lib import models, tunnels
 from bayeswind_lib.training import loop
 from bayeswind_lib.training.environment import best_precision, describe_environment
-from bayeswind_lib.training.presets import RATES, SUPERVISION, TUNNELS, recipe
+from bayeswind_lib.training.presets import COMPARED, RATES, TUNNELS, recipe
 
 # The product at the heart of a published transformer's step: 64 episodes of 37 tokens, up-projection.
 PRODUCT = (2368, 192, 768)
@@ -105,7 +105,8 @@ def _grid_row(row: np.ndarray) -> np.ndarray:
 def samplers(rounds: int = 8) -> dict:
     """Episodes a second of every tunnel at published size, and over a plain generator's."""
     found: dict = {}
-    for name, config in TUNNELS["paper"].items():
+    for name in COMPARED:
+        config = TUNNELS["paper"][name]
         batch = 512 if name == "recall" else 4096
         found[name] = {"episodes_per_second": sampler_rate(tunnels.build(name, config), batch, rounds)}
     rng = np.random.default_rng(0)
@@ -172,7 +173,7 @@ def steps(rounds: int = 6) -> dict:
     """Updates of every architecture in every tunnel at classroom size."""
     machine = matmul_rate() / 1e9
     found: dict = {}
-    for tunnel in SUPERVISION:
+    for tunnel in COMPARED:
         found[tunnel] = {}
         for architecture in RATES:
             row = step_rate(recipe(tunnel, architecture, "classroom"), rounds)

@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from bayeswind_lib.training.presets import SUPERVISION, recipe
+from bayeswind_lib.training.presets import COMPARED, recipe
 from bayeswind_lib.training.recipe import Recipe
 
 SEEDS = (0, 1, 2)
@@ -58,7 +58,7 @@ def architectures() -> list[Cell]:
     """Every architecture in every tunnel at classroom size, all tunnels once before the next seed."""
     return [
         cell(tunnel, architecture, variant, seed)
-        for seed, tunnel, (architecture, variant) in itertools.product(SEEDS, SUPERVISION, RIVALS)
+        for seed, tunnel, (architecture, variant) in itertools.product(SEEDS, COMPARED, RIVALS)
     ]
 
 
@@ -139,7 +139,7 @@ FACTORS = (0.25, 0.5, 2.0, 4.0)  # beside 1, the plain run
 def rates() -> list[Cell]:
     """Every architecture in every tunnel at other learning rates, one seed."""
     cells = []
-    for tunnel, (architecture, variant), factor in itertools.product(SUPERVISION, RIVALS, FACTORS):
+    for tunnel, (architecture, variant), factor in itertools.product(COMPARED, RIVALS, FACTORS):
         plain = recipe(tunnel, architecture, "classroom", variant)
         cells.append(cell(tunnel, architecture, variant, **_faster(plain, factor)))
     return cells
@@ -159,7 +159,7 @@ def doubled() -> list[Cell]:
     Where another learning rate did better, at that rate too; where seeds disagree, for all of them.
     """
     cells = []
-    for tunnel, (architecture, variant) in itertools.product(SUPERVISION, RIVALS):
+    for tunnel, (architecture, variant) in itertools.product(COMPARED, RIVALS):
         plain = recipe(tunnel, architecture, "classroom", variant)
         for factor in dict.fromkeys((1.0, BETTER.get((tunnel, architecture, variant), 1.0))):
             changed = {} if factor == 1 else _faster(plain, factor)

@@ -25,18 +25,21 @@ TUNNELS = {
         "hmm": {"n_states": 2, "n_symbols": 2, "length": 4},
         "regression": {"n_dims": 1, "n_pairs": 4},
         "recall": {"n_pairs": 2, "n_queries": 2, "n_keys": 4, "n_values": 4, "filler": 0},
+        "recurrence": {"modulus": 3, "length": 5},
     },
     "classroom": {
         "bijection": {"n_values": 10},
         "hmm": {"n_states": 3, "n_symbols": 3, "length": 20},
         "regression": {"n_dims": 2, "n_pairs": 10},
         "recall": {"n_pairs": 8, "n_queries": 8, "n_keys": 32, "n_values": 32, "filler": 0},
+        "recurrence": {"modulus": 7, "length": 12},
     },
     "paper": {
         "bijection": {"n_values": 20},
         "hmm": {"n_states": 5, "n_symbols": 5, "length": 20},
         "regression": {"n_dims": 8, "n_pairs": 20},
         "recall": {"n_pairs": 64, "n_queries": 3, "n_keys": 256, "n_values": 256, "filler": 32},
+        "recurrence": {"modulus": 17, "length": 16},
     },
 }
 TUNNELS["read"] = TUNNELS["classroom"]
@@ -44,7 +47,10 @@ TUNNELS["read"] = TUNNELS["classroom"]
 # The published HMM networks were trained on exact posteriors; everything else on what happened.
 SUPERVISION = {
     "bijection": "sampled", "hmm": "posterior", "regression": "sampled", "recall": "sampled",
+    "recurrence": "sampled",
 }
+# The tunnels in which all architectures are compared; the recurrence is the reader's own.
+COMPARED = ("bijection", "hmm", "regression", "recall")
 
 # Sizes with about 150,000 parameters each, and at the published scale.
 SIZES = {
@@ -126,6 +132,7 @@ TUNNEL_VARIANTS = {
     },
     "regression": {},
     "recall": {},
+    "recurrence": {"opaque": {"tokens": "opaque"}, "train": {"prefixes": "train"}},
 }
 # HMM transformers get positions for sequences of this length, though they train on shorter ones.
 LONGEST_HMM = 50

@@ -4,9 +4,13 @@ from bayeswind_lib.tunnels.base import Episodes, Interface
 from bayeswind_lib.tunnels.bijection import Bijection
 from bayeswind_lib.tunnels.hmm import HMM
 from bayeswind_lib.tunnels.recall import Recall
+from bayeswind_lib.tunnels.recurrence import Recurrence
 from bayeswind_lib.tunnels.regression import Regression
 
-TUNNELS = {"bijection": Bijection, "hmm": HMM, "regression": Regression, "recall": Recall}
+TUNNELS = {
+    "bijection": Bijection, "hmm": HMM, "regression": Regression, "recall": Recall,
+    "recurrence": Recurrence,
+}
 
 
 def build(name: str, config: dict | None = None):
@@ -16,4 +20,6 @@ def build(name: str, config: dict | None = None):
     return TUNNELS[name](**(config or {}))
 
 
-__all__ = ["HMM", "TUNNELS", "Bijection", "Episodes", "Interface", "Recall", "Regression", "build"]
+__all__ = [
+    "HMM", "TUNNELS", "Bijection", "Episodes", "Interface", "Recall", "Recurrence", "Regression", "build",
+]

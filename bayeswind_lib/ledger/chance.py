@@ -1,0 +1,178 @@
+"""What the ledger says as a whole: whose claim a row is, which kind of null it has, and what chance does.
+
+`submitted` puts the middle of a row's null in the place of what was measured and judges again. A
+row whose null is "reproduced" as well has a threshold without power: its status tells nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from bayeswind_lib.ledger import store
+from bayeswind_lib.ledger.claims import Claim
+from bayeswind_lib.ledger.status import STATUSES, Evidence, gather, judge
+
+PUBLISHED = ("paper", "code", "replication")  # kinds of rows with a number that somebody printed
+PAPERS = ("Paper I", "Paper II", "Paper III", "the recurrence")
+PARTS = {
+    "From Bayes' rule to a trained network": (1, 8), "Inside a trained network": (9, 14),
+    "How training sculpts it": (15, 16), "Language models": (17, 19),
+}
+NO_CHAPTER = "in no chapter"
+VERDICTS = (
+    "stands", "stands, and so does its null", "with a condition", "falls to its null", "falls otherwise",
+    "open", "not testable",
+)
+# Words in `null_what` and `how` that tell a null's kind; the first that fits counts.
+KINDS_OF_NULL = {
+    "arithmetic on random numbers": ("arithmetic", "random distributions"),
+    "nothing learned": ("before training", "untrained", "random depth", "random init", "re-initialised"),
+    "constant or uniform guess": ("uniform guess", "constant", "prior alone", "proportional"),
+    "labels or runs shuffled": ("other sequences", "dealt out", "shuffled", "permut", "relabel", "exchanged", "query before"),
+    "random direction or matched noise": ("direction", "noise", "drawn at random", "random axis", "random subspace", "matched"),
+    "structure without a cause": ("cloud", "walk", "drift", "straight", "gaussian"),
+    "position, length or no rule": ("position", "length", "without a rule"),
+    "rate or budget": ("the rate", "learning rate", "tuned", "budget"),
+}
+
+
+def paper_of(row: dict) -> str:
+    """Which of `PAPERS` a row belongs to: by its source, else by the chapter that takes it up."""
+    if row["tunnel"] == "recurrence":
+        return PAPERS[3]
+    named = re.search(r"\bPapers? (III|II|I)\b", row["source"])
+    if named:
+        return f"Paper {named[1]}"
+    last = max((int(name[:2]) for name in row["chapters"]), default=1)
+    return PAPERS[0] if last < 15 else PAPERS[1] if last < 17 else PAPERS[2]
+
+
+def part_of(row: dict) -> str:
+    """The part of the book whose chapter takes the row up; the last one, if several do."""
+    if not row["chapters"]:
+        return NO_CHAPTER
+    number = max(int(name[:2]) for name in row["chapters"])
+    return next(part for part, (first, last) in PARTS.items() if first <= number <= last)
+
+
+def counted(rows: Iterable[dict], group) -> dict[str, dict[str, int]]:
+    """How many rows of each group have each status; groups in the order in which they appear.
+
+    Args:
+        rows: of the ledger.
+        group: a function from a row to the name of its group.
+    """
+    found: dict[str, dict[str, int]] = {}
+    for row in rows:
+        found.setdefault(group(row), dict.fromkeys(STATUSES, 0))[row["status"]] += 1
+    return found
+
+
+def kind_of_null(row: dict) -> str:
+    """One of `KINDS_OF_NULL`, or "of another kind"; "none" where no null stands beside the row."""
+    if not row["draws"]:
+        return "none"
+    words = row["null_what"].lower()
+    fits = (kind for kind, parts in KINDS_OF_NULL.items() if any(part in words for part in parts))
+    return next(fits, "of another kind")
+
+
+def submitted(id: str, folder: str | Path | None = None) -> str | None:
+    """The status of a claim if the middle of its null had been measured, with all controls granted.
+
+    None where that question has no sense: no null, nothing measured, an ingredient missing, or a
+    published failure, of which the null is the claim itself.
+
+    Raises:
+        KeyError: if there is no claim of that id.
+    """
+    return _submitted(Path(folder or store.records_folder()))[id]
+
+
+@lru_cache(maxsize=2)
+def _submitted(folder: Path) -> dict[str, str | None]:
+    from bayeswind_lib import ledger
+
+    records = ledger._records(folder)
+    return {claim.id: under_null(claim, gather(claim, records)) for claim in ledger._claims()}
+
+
+def under_null(claim: Claim, evidence: Evidence) -> str | None:
+    """`submitted` for a claim and the evidence on it."""
+    null = evidence.null
+    if claim.missing or claim.test == "fails" or null.value is None or evidence.value is None:
+        return None
+    instead = dataclasses.replace(
+        evidence, value=null.value, shares=(), rescued=None, finished=True, check=None,
+        controls={"learning_rates": [1, 2, 3, 4], "kl": 1.0, "kl_doubled": 1.0},
+    )
+    return judge(claim, instead)[0]
+
+
+def verdict(row: dict, null_status: str | None) -> str:
+    """One of `VERDICTS`: the row's status, and whether its null would have had it too.
+
+    Args:
+        row: of the ledger.
+        null_status: what `submitted` says of it.
+    """
+    if row["status"] == "reproduced":
+        return VERDICTS[1] if null_status == "reproduced" else VERDICTS[0]
+    if row["status"] == "not reproduced":
+        return VERDICTS[3] if _at_its_null(row) else VERDICTS[4]
+    return {"partly": VERDICTS[2], "not settled": VERDICTS[5], "not testable": VERDICTS[6]}[row["status"]]
+
+
+def _at_its_null(row: dict) -> bool:
+    """Whether what was measured lies among the draws of the null, or was said to be no better."""
+    if row["reason"].startswith("no better than"):
+        return True
+    if row["rule"].startswith("counts if every printed digit"):
+        return False  # a computed number has no business among draws
+    numbers = [row[name] for name in ("measured", "null_low", "null_high")]
+    if not all(isinstance(value, float | int) for value in numbers):
+        return False
+    return row["null_low"] <= row["measured"] <= row["null_high"]
+
+
+def by_chance(n: int, share: float) -> tuple[float, float]:
+    """How many of n independent true nulls pass at a rate `share`, and how often at least one does.
+
+    >>> by_chance(20, 0.05)[0], round(by_chance(20, 0.05)[1], 3)
+    (1.0, 0.642)
+    """
+    if not 0 <= share <= 1 or n < 0:
+        raise ValueError(f"n is {n} and share {share}: a count and a probability are wanted")
+    return n * share, 1 - (1 - share) ** n
+
+
+def least_p(n_ours: int, n_theirs: int) -> float:
+    """The smallest p that dealing out the seeds of two networks can give.
+
+    >>> least_p(3, 3)
+    0.05
+    """
+    return 1 / math.comb(n_ours + n_theirs, n_ours)
+
+
+def holm(p: Sequence[float], level: float = 0.05) -> list[bool]:
+    """Which of several hypotheses are rejected so that any false rejection has probability <= level.
+
+    Holm's step-down rule: the smallest p against level / n, the next against level / (n - 1), ...,
+    until one is not small enough.
+
+    >>> holm([0.04, 0.01, 0.03])
+    [False, True, False]
+    """
+    order = sorted(range(len(p)), key=lambda i: p[i])
+    rejected = [False] * len(p)
+    for rank, i in enumerate(order):
+        if p[i] > level / (len(p) - rank):
+            break
+        rejected[i] = True
+    return rejected

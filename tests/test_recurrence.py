@@ -1,0 +1,209 @@
+"""The recurrence tunnel against an enumeration of all programs, and the observers that know less."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+
+import bayeswind_lib as bw
+from bayeswind_lib.references.recurrence import AnyRule, Memoriser
+from bayeswind_lib.tunnels import Recurrence, recurrence
+
+
+def rng(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def enumerate_programs(symbols: tuple[int, ...], p: int, allowed=None) -> tuple[int, float, list[float]]:
+    """Programs that agree, P(program), and the next symbol, by trying all p^2 programs and all noise.
+
+    With `allowed`, only sequences whose first three symbols it holds exist: everything is then summed
+    over all continuations to three symbols.
+    """
+    agree = [
+        (a, b) for a, b in itertools.product(range(p), repeat=2)
+        if all((a * x + b) % p == y for x, y in itertools.pairwise(symbols))
+    ]
+    program, noise = [0.0] * p, [0.0] * p
+    for a, b in itertools.product(range(p), repeat=2):
+        path = [symbols[0]]
+        for _ in range(max(len(symbols), 2)):
+            path.append((a * path[-1] + b) % p)
+        if tuple(path[: len(symbols)]) == symbols and (allowed is None or allowed[tuple(path[:3])]):
+            program[path[len(symbols)]] += p**-3
+    for y in range(p):
+        rest = itertools.product(range(p), repeat=max(0, 2 - len(symbols)))
+        for more in rest:
+            whole = (*symbols, y, *more)
+            if allowed is None or allowed[whole[:3]]:
+                noise[y] += float(p) ** -len(whole)
+    total = sum(program) + sum(noise)
+    return len(agree), sum(program) / total, [(x + y) / total for x, y in zip(program, noise, strict=True)]
+
+
+@pytest.mark.parametrize(("p", "length"), [(3, 1), (3, 5), (5, 2), (5, 3), (5, 4), (7, 3)])
+def test_the_observer_equals_the_enumeration_of_all_programs(p, length):
+    sequences = list(itertools.product(range(p), repeat=length))
+    symbols = torch.tensor(sequences)
+    counts, weight = recurrence.counts(symbols, p), recurrence.program_probability(symbols, p)
+    truth = recurrence.posterior(symbols, p)
+    for row in range(0, len(sequences), max(1, len(sequences) // 120)):
+        n, share, following = enumerate_programs(sequences[row], p)
+        assert int(counts[row, -1]) == n
+        assert float(weight[row, -1]) == pytest.approx(share, abs=1e-12)
+        assert truth[row, -1].tolist() == pytest.approx(following, abs=1e-12)
+
+
+@pytest.mark.parametrize("p", [5, 7])
+def test_programs_longer_than_a_cycle_and_broken_ones(p):
+    g = rng(p)
+    for _ in range(40):
+        a, b, x = torch.randint(p, (3,), generator=g).tolist()
+        path = [x]
+        for _ in range(9):
+            path.append((a * path[-1] + b) % p)
+        if torch.rand((), generator=g) < 0.5:
+            path[int(torch.randint(2, 10, (), generator=g))] = int(torch.randint(p, (), generator=g))
+        got = recurrence.posterior(torch.tensor([path]), p)[0]
+        for k in (2, 3, 6, 10):
+            assert got[k - 1].tolist() == pytest.approx(enumerate_programs(tuple(path[:k]), p)[2], abs=1e-12)
+
+
+@pytest.mark.parametrize("prefixes", ["train", "held_out"])
+def test_what_is_held_back_is_conditioned_on(prefixes):
+    tunnel = Recurrence(5, 6, prefixes=prefixes)
+    for symbols in tunnel.sample(12, rng(1)).latents["symbols"]:
+        path = tuple(symbols.tolist())
+        got = tunnel.posterior(symbols[None, :5])[0]
+        for k in range(1, 6):
+            want = enumerate_programs(path[:k], 5, tunnel.allowed)[2]
+            assert got[k - 1].tolist() == pytest.approx(want, abs=1e-12), (path, k)
+
+
+def test_the_numbers_for_17():
+    """Computed by Bayes' rule from a Bayes factor of 17^(k - 3), not by the tunnel."""
+    symbols = torch.arange(7)[None]
+    weight = recurrence.program_probability(symbols, 17)[0].tolist()
+    assert weight[:5] == pytest.approx([1 / 2, 1 / 2, 1 / 2, 17 / 18, 289 / 290], abs=1e-15)
+    assert [round(w, 4) for w in weight[3:5]] == [0.9444, 0.9966]
+    bits = bw.scoring.entropy_bits(recurrence.posterior(symbols, 17).log2())[0].tolist()
+    assert bits[:2] == pytest.approx([math.log2(17)] * 2)
+    assert [round(x, 4) for x in bits[2:6]] == [2.8799, 0.5052, 0.0445, 0.0034]
+
+
+@pytest.mark.parametrize("prefixes", recurrence.PREFIXES)
+@pytest.mark.parametrize("tokens", recurrence.TOKENS)
+def test_episodes_are_whole_and_the_oracle_scores_nothing(tokens, prefixes):
+    tunnel = Recurrence(7, 8, tokens, prefixes)
+    episodes = tunnel.sample(200, rng())
+    assert episodes.inputs.shape == (200, tunnel.interface.n_positions)
+    assert tunnel.interface.scored == tuple(range(tunnel.header, tunnel.header + 7))
+    assert torch.allclose(episodes.posterior.sum(-1), torch.ones(200, 7, dtype=torch.float64))
+    assert bw.scoring.score_episodes(tunnel, episodes).kl == 0
+    again = tunnel.sample(200, rng())
+    assert torch.equal(again.inputs, episodes.inputs)
+    symbols, _ = tunnel.read(episodes.inputs)
+    assert torch.equal(symbols, episodes.latents["symbols"][:, :-1])
+    assert bool(tunnel.allowed[tuple(symbols[:, :3].T)].all())
+    assert bw.tunnels.build("recurrence", tunnel.config).config == tunnel.config
+
+
+def test_the_posterior_is_calibrated_on_sampled_episodes():
+    """What happened costs as much as the posterior's entropy, within four standard errors."""
+    for prefixes in recurrence.PREFIXES:
+        episodes = Recurrence(5, 7, prefixes=prefixes).sample(20_000, rng(3))
+        cost = -episodes.posterior.gather(-1, episodes.targets[..., None])[..., 0].log2()
+        gap = cost - bw.scoring.entropy_bits(episodes.posterior.log2())
+        assert (gap.mean(0).abs() < 4 * gap.std(0) / math.sqrt(20_000) + 1e-9).all(), prefixes
+
+
+def test_renaming_symbols_renames_the_answer():
+    plain, opaque = Recurrence(7, 6), Recurrence(7, 6, "opaque")
+    episodes = opaque.sample(50, rng(4))
+    names, symbols = episodes.latents["names"], episodes.latents["symbols"]
+    truth = plain.posterior(symbols[:, :-1].contiguous())
+    for s in range(7):
+        told = episodes.posterior.gather(-1, names[:, s][:, None, None].expand(50, 5, 1))[..., 0]
+        assert torch.allclose(told, truth[..., s])
+
+
+def test_half_of_the_episodes_are_programs_and_follow_them():
+    latents = Recurrence(11, 9).sample(4000, rng(5)).latents
+    assert abs(float(latents["is_program"].float().mean()) - 0.5) < 0.04
+    symbols, program = latents["symbols"], latents["program"]
+    follows = ((program[:, :1] * symbols[:, :-1] + program[:, 1:] - symbols[:, 1:]) % 11 == 0).all(1)
+    assert bool(follows[latents["is_program"]].all())
+    assert float(follows[~latents["is_program"]].float().mean()) < 0.01
+
+
+def test_buckets_are_about_equal_and_stay_as_they_are():
+    bucket = recurrence.buckets(17)
+    sizes = torch.bincount(bucket.flatten(), minlength=5)
+    assert sizes.sum() == 17**3 and (sizes - 17**3 / 5).abs().max() < 120
+    assert bucket[0, 1, 2] == 1 and bucket.float().mean() == pytest.approx(2, abs=0.06)
+
+
+def test_composing_is_doing_one_after_the_other():
+    g = rng(6)
+    first, then = torch.randint(13, (2, 50, 2), generator=g)
+    both, x = recurrence.compose(first, then, 13), torch.arange(13)
+    step = (first[:, :1] * x + first[:, 1:]) % 13
+    assert torch.equal((both[:, :1] * x + both[:, 1:]) % 13, (then[:, :1] * step + then[:, 1:]) % 13)
+
+
+def test_any_rule_equals_the_enumeration_of_all_functions():
+    p, tunnel = 3, Recurrence(3, 6)
+    rules = list(itertools.product(range(p), repeat=p))
+    episodes = tunnel.sample(40, rng(7))
+    got = AnyRule(tunnel).predict(episodes.inputs).exp2()
+    for path, rows in zip(episodes.latents["symbols"].tolist(), got, strict=True):
+        for k in range(1, 6):
+            prob = [p ** -(k + 1.0)] * p
+            for rule in rules:
+                if all(rule[x] == y for x, y in itertools.pairwise(path[:k])):
+                    prob[rule[path[k - 1]]] += 1 / p / len(rules)
+            assert rows[k - 1].tolist() == pytest.approx([x / sum(prob) for x in prob], abs=1e-12)
+
+
+def test_the_memoriser_is_exact_where_it_was_trained_and_blind_elsewhere():
+    for tokens in recurrence.TOKENS:
+        known, other = (Recurrence(7, 8, tokens, part) for part in ("train", "held_out"))
+        assert bw.scoring.score_episodes(Memoriser(known), known.sample(100, rng())).kl == pytest.approx(0, abs=1e-12)
+        episodes = other.sample(100, rng())
+        got = Memoriser(other).predict(episodes.inputs).exp2()
+        assert torch.allclose(got[:, 2:], torch.full_like(got[:, 2:], 1 / 7))
+        assert torch.allclose(got[:, :2], episodes.posterior[:, :2])
+    short = Recurrence(7, 8)
+    assert Memoriser(short).predict(torch.tensor([[1, 2]])).shape == (1, 2, 7)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"modulus": 9}, "modulus is 9: it must be a prime"), ({"modulus": 2}, "a prime from 3 on"),
+        ({"length": 2}, "length is 2"), ({"tokens": "words"}, "tokens is 'words'"), ({"prefixes": "test"}, "choose one of all"),
+    ],
+)
+def test_impossible_settings_are_refused(settings, told):
+    with pytest.raises(ValueError, match=told):
+        Recurrence(**settings)
+
+
+def test_other_sequences_are_refused():
+    tunnel, opaque = Recurrence(5, 6), Recurrence(5, 6, "opaque")
+    with pytest.raises(ValueError, match="batch is 0"):
+        tunnel.sample(0, rng())
+    with pytest.raises(ValueError, match="torch.int64"):
+        tunnel.read(torch.zeros(1, 3))
+    with pytest.raises(ValueError, match=r"T from 1 to 5"):
+        tunnel.read(torch.zeros(1, 6, dtype=torch.long))
+    with pytest.raises(ValueError, match="symbols are 0..4"):
+        tunnel.read(torch.tensor([[0, 5]]))
+    with pytest.raises(ValueError, match="the header is none"):
+        opaque.read(torch.tensor([[5, 0, 1, 2, 3, 3, 6, 0]]))
+    back = tuple((~Recurrence(5, 6, prefixes="train").allowed).nonzero()[0].tolist())
+    with pytest.raises(ValueError, match="never occurs with prefixes='train'"):
+        Recurrence(5, 6, prefixes="train").read(torch.tensor([back]))
