@@ -12,6 +12,7 @@ import pytest
 import torch
 from _support_explorer import explorer_opener
 from bayeswind_lib.dynamics import attention, checks, steps, three_keys
+from bayeswind_lib.dynamics.portrait import portrait
 from bayeswind_lib.ledger.probed import gradient as record_of
 
 SMALL = "bijection-transformer-classroom"
@@ -158,6 +159,22 @@ def test_the_record_says_what_is_measured_again():
     assert record_of.worst("all of it", 2)["scores"] <= 1e-14
     small = record_of.rivals(2)["scores"]
     assert small["law"]["high"] < 1e-13 and small["no baseline"]["low"] > 0.5
+
+
+# ---- the portrait
+
+
+def test_the_portrait_tells_where_each_start_ends():
+    starts = [(1.0, 0.5), (-1.0, -0.5), (0.5, -3.0)]
+    picture = portrait(starts)
+    assert (picture.data["end d"] > 0).tolist() == [True, False, False]
+    np.testing.assert_allclose(np.tanh(picture.data["end d"] / 2) * picture.data["end v"], 1, atol=1e-3)
+    assert "3 starts: 1 end with each query on its own value, 2 with the two exchanged" in picture.alt
+    assert "largest gap" in picture.alt
+    steep = portrait(starts, value=10.0)
+    assert steep.data["watershed at start d"][0] == pytest.approx(10**0.5 * picture.data["watershed at start d"][0])
+    with pytest.raises(ValueError, match="starts is empty"):
+        portrait([])
 
 
 # ---- three keys
