@@ -176,6 +176,9 @@ def test_the_memoriser_is_exact_where_it_was_trained_and_blind_elsewhere():
         got = Memoriser(other).predict(episodes.inputs).exp2()
         assert torch.allclose(got[:, 2:], torch.full_like(got[:, 2:], 1 / 7))
         assert torch.allclose(got[:, :2], episodes.posterior[:, :2])
+    third = Recurrence(7, 8, prefixes="train", bucket=2)
+    assert bw.scoring.score_episodes(Memoriser(third), third.sample(100, rng())).kl == pytest.approx(0, abs=1e-12)
+    assert not bool((third.allowed & Recurrence(7, 8, prefixes="held_out", bucket=2).allowed).any())
     short = Recurrence(7, 8)
     assert Memoriser(short).predict(torch.tensor([[1, 2]])).shape == (1, 2, 7)
 
@@ -185,6 +188,7 @@ def test_the_memoriser_is_exact_where_it_was_trained_and_blind_elsewhere():
     [
         ({"modulus": 9}, "modulus is 9: it must be a prime"), ({"modulus": 2}, "a prime from 3 on"),
         ({"length": 2}, "length is 2"), ({"tokens": "words"}, "tokens is 'words'"), ({"prefixes": "test"}, "choose one of all"),
+        ({"bucket": 5}, "bucket is 5: choose one of 0..4"),
     ],
 )
 def test_impossible_settings_are_refused(settings, told):

@@ -49,8 +49,8 @@ class Memoriser(Reference):
         truth = self.tunnel.posterior(self.tunnel._write(symbols, names))
         if symbols.shape[1] < 3:
             return truth
-        known = recurrence.buckets(self.tunnel.modulus).to(symbols.device)[tuple(symbols[:, :3].T)] > 0
-        truth[~known, 2:] = 1 / self.tunnel.modulus
+        bucket = recurrence.buckets(self.tunnel.modulus).to(symbols.device)[tuple(symbols[:, :3].T)]
+        truth[bucket == self.tunnel.bucket, 2:] = 1 / self.tunnel.modulus
         return truth
 
 

@@ -24,7 +24,7 @@ from bayeswind_lib.tunnels.bijection import permutations
 
 PREFIXES = ("all", "train", "held_out")
 TOKENS = ("integer", "opaque")
-N_BUCKETS = 5  # of beginnings; the first bucket is the one held out
+N_BUCKETS = 5  # of beginnings; one of them is held out
 
 
 @lru_cache(maxsize=8)
@@ -147,6 +147,7 @@ class Recurrence:
             and a header (ORD, the name of 0, ..., the name of p - 1, SEP) tells the names.
         prefixes: "all"; or only sequences whose first three symbols are in the buckets that are
             trained on ("train"), or in the one held out ("held_out"). The answer is conditioned on it.
+        bucket: which one is held out, 0..4.
     Raises:
         ValueError: if the setting is impossible.
     """
@@ -154,7 +155,8 @@ class Recurrence:
     name = "recurrence"
 
     def __init__(
-        self, modulus: int = 17, length: int = 16, tokens: str = "integer", prefixes: str = "all"
+        self, modulus: int = 17, length: int = 16, tokens: str = "integer", prefixes: str = "all",
+        bucket: int = 0,
     ):
         if modulus < 3 or any(modulus % d == 0 for d in range(2, int(modulus**0.5) + 1)):
             raise ValueError(f"modulus is {modulus}: it must be a prime from 3 on, so that one can divide")
@@ -163,7 +165,10 @@ class Recurrence:
         for what, given, allowed in (("tokens", tokens, TOKENS), ("prefixes", prefixes, PREFIXES)):
             if given not in allowed:
                 raise ValueError(f"{what} is {given!r}: choose one of {', '.join(allowed)}")
+        if not 0 <= bucket < N_BUCKETS:
+            raise ValueError(f"bucket is {bucket}: choose one of 0..{N_BUCKETS - 1} to hold out")
         self.modulus, self.length, self.tokens, self.prefixes = modulus, length, tokens, prefixes
+        self.bucket = bucket
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self.config.items())
@@ -174,7 +179,7 @@ class Recurrence:
         """The arguments that build this tunnel again, as JSON types."""
         return {
             "modulus": self.modulus, "length": self.length,
-            "tokens": self.tokens, "prefixes": self.prefixes,
+            "tokens": self.tokens, "prefixes": self.prefixes, "bucket": self.bucket,
         }
 
     @property
@@ -198,8 +203,8 @@ class Recurrence:
     @property
     def allowed(self) -> torch.Tensor:
         """Which beginnings of three symbols occur: bool (p, p, p)."""
-        bucket = buckets(self.modulus)
-        return {"all": bucket >= 0, "train": bucket > 0, "held_out": bucket == 0}[self.prefixes]
+        held = buckets(self.modulus) == self.bucket
+        return {"all": torch.ones_like(held), "train": ~held, "held_out": held}[self.prefixes]
 
     def sample(
         self, batch: int, rng: torch.Generator, device: torch.device | str | None = None

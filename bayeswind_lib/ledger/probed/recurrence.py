@@ -2,7 +2,7 @@
 
 tasks/<task>/constants: for a beginning with x_0 != x_1 that a program explains, P(program) and the
 entropy after k symbols, by formula; under `sampled` the same from sampled programs. `rungs`: scores
-of the reference predictors. `null`: the uniform guess, draw by draw. `independent`: the constants
+of the reference predictors (`kl_ruled`: from the third symbol on). `null`: the uniform guess, draw by draw. `independent`: the constants
 where there is no rule at all.
 """
 
@@ -53,6 +53,12 @@ def programs(modulus: int, length: int, n: int, rng: torch.Generator) -> torch.T
     return symbols[symbols[:, 0] != symbols[:, 1]]
 
 
+def ruled(score) -> float:
+    """Mean divergence (bits) from the third symbol on: before it no rule shows, and what is held out
+    shows itself, since only some beginnings occur."""
+    return float(np.mean(score.per_position["kl"][2:]))
+
+
 def scores(modulus: int, length: int, n: int, rng: torch.Generator) -> dict[str, dict[str, float]]:
     """What the lesser observers score on all beginnings, on the trained ones and on those held out."""
     told: dict = {}
@@ -62,7 +68,7 @@ def scores(modulus: int, length: int, n: int, rng: torch.Generator) -> dict[str,
         for name, kind in (("uniform", references.Uniform), ("any_rule", AnyRule), ("memoriser", Memoriser)):
             found = score_episodes(kind(tunnel), episodes)
             told[name if prefixes == "all" else f"{name}_{prefixes}"] = {
-                "entropy_mae": found.entropy_mae, "kl": found.kl, "tv": found.tv,
+                "entropy_mae": found.entropy_mae, "kl": found.kl, "tv": found.tv, "kl_ruled": ruled(found),
             }
     return told
 
