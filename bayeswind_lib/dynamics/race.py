@@ -140,10 +140,11 @@ class Curve:
         }
 
 
-def race(arm: Arm, task: Task, seed: int, steps: int = 1000, every: int = 50) -> Curve:
+def race(arm: Arm, task: Task, seed: int, steps: int = 1000, every: int = 50, penalty: float = 1e-4) -> Curve:
     """Train a head one way, from the first weights of `seed`, with all data at every step.
 
     The gradients are the closed forms of `attention`; nothing is differentiated by a machine.
+    `penalty` is that of the alternating arm's convex problem; see `best_answers`.
 
     Raises:
         ValueError: if `steps` or `every` is below 1.
@@ -151,7 +152,7 @@ def race(arm: Arm, task: Task, seed: int, steps: int = 1000, every: int = 50) ->
     if steps < 1 or every < 1:
         raise ValueError(f"steps is {steps} and every is {every}: both must be at least 1")
     weights = first_weights(seed)
-    step = _alternating(weights, arm) if arm.optimiser == "em" else _stepper(weights, arm)
+    step = _alternating(weights, arm, penalty) if arm.optimiser == "em" else _stepper(weights, arm)
     points, losses, rows = [], [], []
     for t in range(steps + 1):
         done = attention.forward(task.train.inputs, weights)
@@ -178,11 +179,11 @@ def _stepper(weights: attention.Weights, arm: Arm):
     return step
 
 
-def _alternating(weights: attention.Weights, arm: Arm):
+def _alternating(weights: attention.Weights, arm: Arm, penalty: float):
     """The M-step whole, then a step of the E-step: queries and keys, by their gradients."""
 
     def step(done: attention.Pass, targets: torch.Tensor) -> None:
-        best_answers(done, targets)
+        best_answers(done, targets, penalty)
         after = attention.forward(done.inputs, weights)
         found, _ = attention.loss_gradients(after, targets)
         for name in ("query", "key"):
