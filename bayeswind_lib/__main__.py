@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import sys
@@ -156,6 +157,8 @@ def races(
 
     try:
         raced.run_all(raced.plan(), folder, workers, report=typer.echo)
+        for seed, penalty in itertools.product(raced.SEEDS, raced.PENALTIES):
+            raced.run_penalty(penalty, seed, folder)
     except KeyboardInterrupt:
         typer.echo("stopped; the same words go on")
         raise typer.Exit(130) from None

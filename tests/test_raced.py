@@ -138,3 +138,18 @@ def test_what_em_would_need_by_hand():
     assert drawn["best gain"]["low"] == pytest.approx(-0.05) and drawn["best gain"]["high"] == pytest.approx(0.05)
     assert drawn["values over routing"]["low"] == pytest.approx(0.5) and drawn["values over routing"]["high"] == pytest.approx(2)
     assert raced._readings(rates, [], []) == {}
+
+
+def test_a_penalty_of_the_m_step_is_chosen_on_validation(tmp_path):
+    assert raced._penalties_of(tmp_path) == {}
+    for penalty, seed in [(0.001, 42), (0.1, 42), (0.1, 2024)]:
+        raced.run_penalty(penalty, seed, tmp_path, length=40, rounds=3)
+    found = raced._penalties_of(tmp_path)
+    assert found["seeds"] == ["42"] and set(found["runs"]) == {"0.001", "0.1"} and set(found["runs"]["0.1"]) == {"42", "2024"}
+    arm = race.Arm("alternating", rate=raced.RATES["em"][-1], optimiser="em")
+    curve = race.race(arm, race.task(42, 40), 42, 3, 1, penalty=0.1)
+    i = int(curve.measures["validation"].argmin())
+    assert found["runs"]["0.1"]["42"]["held_out"] == pytest.approx(curve.measures["held_out"][i])
+    assert found["runs"]["0.1"]["42"]["step"] == curve.steps[i]
+    lowest = min(found["runs"], key=lambda name: found["runs"][name]["42"]["validation"])
+    assert found["best"] == lowest

@@ -119,7 +119,7 @@ def test_first_weights_are_the_published_ones_in_number_and_size():
 def test_a_step_is_the_one_that_autograd_and_torch_would_take(task):
     arm = race.Arm("x", rate=0.05, times={"value": 10.0})
     weights, same = race.first_weights(1), race.first_weights(1).map(lambda name, w: w.clone().requires_grad_())
-    race._stepper(weights, arm)(attention.forward(task.train.inputs, weights), task.train.targets)
+    race.stepper(weights, arm)(attention.forward(task.train.inputs, weights), task.train.targets)
     attention.cross_entropy(attention.forward(task.train.inputs, same).logits, task.train.targets).backward()
     for name in race.MAPS:
         w = getattr(same, name)
@@ -174,7 +174,7 @@ def test_ten_times_values_is_a_common_rate_from_another_start(task):
 
     def trained(arm, factor=1.0):
         weights = race.rebalanced(start, factor).map(lambda _, w: w.clone())
-        step, losses = race._stepper(weights, arm), []
+        step, losses = race.stepper(weights, arm), []
         for _ in range(15):
             done = attention.forward(x, weights)
             losses.append(float(attention.cross_entropy(done.logits, targets)))
@@ -202,7 +202,7 @@ def test_a_matched_rate_takes_as_large_a_first_step(task):
 
     def falls(arm):
         moved = weights.map(lambda _, w: w.clone())
-        race._stepper(moved, arm)(done, targets)
+        race.stepper(moved, arm)(done, targets)
         return float(attention.cross_entropy(done.logits, targets) - attention.cross_entropy(attention.forward(x, moved).logits, targets))
 
     for one in (arm, race.Arm("matched", rate=rate)):

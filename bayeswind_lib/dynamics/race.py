@@ -10,7 +10,7 @@ Axes: S symbols, N positions, P points of a curve.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
@@ -140,10 +140,11 @@ class Curve:
         }
 
 
-def race(arm: Arm, task: Task, seed: int, steps: int = 1000, every: int = 50) -> Curve:
+def race(arm: Arm, task: Task, seed: int, steps: int = 1000, every: int = 50, penalty: float = 1e-4) -> Curve:
     """Train a head one way, from the first weights of `seed`, with all data at every step.
 
     The gradients are the closed forms of `attention`; nothing is differentiated by a machine.
+    `penalty` is that of the alternating arm's convex problem; see `best_answers`.
 
     Raises:
         ValueError: if `steps` or `every` is below 1.
@@ -151,7 +152,7 @@ def race(arm: Arm, task: Task, seed: int, steps: int = 1000, every: int = 50) ->
     if steps < 1 or every < 1:
         raise ValueError(f"steps is {steps} and every is {every}: both must be at least 1")
     weights = first_weights(seed)
-    step = _alternating(weights, arm) if arm.optimiser == "em" else _stepper(weights, arm)
+    step = _alternating(weights, arm, penalty) if arm.optimiser == "em" else stepper(weights, arm)
     points, losses, rows = [], [], []
     for t in range(steps + 1):
         done = attention.forward(task.train.inputs, weights)
@@ -165,24 +166,32 @@ def race(arm: Arm, task: Task, seed: int, steps: int = 1000, every: int = 50) ->
     return Curve(arm, seed, np.array(points), np.array(losses), kept, weights)
 
 
-def _stepper(weights: attention.Weights, arm: Arm):
-    groups = [{"params": [getattr(weights, name)], "lr": arm.rate_of(name)} for name in MAPS]
-    optimiser = torch.optim.SGD(groups) if arm.optimiser == "sgd" else torch.optim.AdamW(groups)
+def stepper(weights: attention.Weights, arm: Arm) -> Callable[[attention.Pass, torch.Tensor], None]:
+    """A function of a pass and its targets that takes one step of an arm's descent, in place."""
+    rates = {name: arm.rate_of(name) for name in MAPS}
+    adam = None
+    if arm.optimiser == "adamw":
+        adam = torch.optim.AdamW([{"params": [getattr(weights, name)], "lr": rate} for name, rate in rates.items()])
 
     def step(done: attention.Pass, targets: torch.Tensor) -> None:
         found, output = attention.loss_gradients(done, targets)
-        for name in MAPS:
-            getattr(weights, name).grad = output if name == "output" else getattr(found, name)
-        optimiser.step()
+        for name, rate in rates.items():
+            weight, gradient = getattr(weights, name), output if name == "output" else getattr(found, name)
+            if adam is None:
+                weight.add_(gradient, alpha=-rate)  # torch.optim.SGD does this, and takes seconds to import
+            else:
+                weight.grad = gradient
+        if adam is not None:
+            adam.step()
 
     return step
 
 
-def _alternating(weights: attention.Weights, arm: Arm):
+def _alternating(weights: attention.Weights, arm: Arm, penalty: float):
     """The M-step whole, then a step of the E-step: queries and keys, by their gradients."""
 
     def step(done: attention.Pass, targets: torch.Tensor) -> None:
-        best_answers(done, targets)
+        best_answers(done, targets, penalty)
         after = attention.forward(done.inputs, weights)
         found, _ = attention.loss_gradients(after, targets)
         for name in ("query", "key"):

@@ -46,6 +46,7 @@ RATES = {
 PLAIN, VALUES = (arm.name for arm in race.PUBLISHED)
 ALIKE = "all x 10"  # what stands beside the published arm: the same ten times on every map
 DRAWS = 200  # of a null
+PENALTIES, ROUNDS = (0.001, 0.01, 0.03, 0.1), 24  # of the alternating arm, at its fastest E-step
 EM_STEPS = 100  # each of them solves a convex problem whole
 
 
@@ -115,6 +116,30 @@ def run_all(cells: Iterable[Cell], folder: str | Path, workers: int = 1, report:
             report(f"{n} of {len(missing)}: {running[future].key}")
 
 
+def run_penalty(penalty: float, seed: int, folder: str | Path, length: int = SHORT, rounds: int = ROUNDS) -> None:
+    """The alternating arm with another penalty of its M-step, unless its file is there."""
+    path = Path(folder) / f"penalty-{penalty:g}-seed{seed}.json"
+    if path.is_file():
+        return
+    torch.set_num_threads(1)
+    arm = replace(FAMILIES["alternating"], rate=RATES["em"][-1])
+    curve = race.race(arm, race.task(seed, length), seed, rounds, 1, penalty)
+    write_atomically(path, json.dumps(curve.to_dict() | {"penalty": penalty}).encode())
+
+
+def _penalties_of(folder: str | Path) -> dict:
+    """By penalty and seed the best moment by validation; and the penalty that is best over the seeds that have them all."""
+    found: dict = {}
+    for path in sorted(Path(folder).glob("penalty-*.json")):
+        told = json.loads(path.read_text())
+        found.setdefault(f"{told['penalty']:g}", {})[str(told["seed"])] = _at_best(told)
+    if not found:
+        return {}
+    seeds = [seed for seed in map(str, SEEDS) if all(seed in some for some in found.values())]
+    means = {name: np.mean([some[seed]["validation"] for seed in seeds]) for name, some in found.items()} if seeds else {}
+    return {"runs": found, "seeds": seeds, "best": min(means, key=means.get) if means else None, "rate": RATES["em"][-1], "rounds": ROUNDS}
+
+
 def read_cell(cell: Cell, folder: str | Path) -> dict | None:
     """What a cell's file says, or None if there is none.
 
@@ -145,7 +170,8 @@ def measure(folder: str | Path, cells: Iterable[Cell] | None = None) -> dict:
         family, rate and seed, the best moment by validation, the end, and the steps to where plain
         descent at the published rate ends; "best": by family, the rate chosen by the seeds of which
         all rates are finished ("whole"), and what is held out there, over all seeds that have a run at it; "known": by seed and length, what can be
-        known without attention; "claims", "alike" and "flipped": what the ledger reads; "looks": which symbols attend to which.
+        known without attention; "claims", "alike" and "flipped": what the ledger reads; "looks": which symbols attend to which;
+        "penalties": the alternating arm with other penalties.
     """
     cells = plan() if cells is None else list(cells)
     rows = [(cell, found) for cell in cells if (found := read_cell(cell, folder)) is not None]
@@ -160,7 +186,7 @@ def measure(folder: str | Path, cells: Iterable[Cell] | None = None) -> dict:
         "known": {f"{length}": {str(seed): known(length, seed) for n, seed in tasks if n == length} for length, _ in tasks},
         "claims": _claims_of(published["arms"], PLAIN, VALUES) | _readings(families, seeds, told),
         "alike": _null_of(published["arms"]), "flipped": _readings(families, seeds, told, rng=np.random.default_rng(0)),
-        "looks": _looks(families, seeds),
+        "looks": _looks(families, seeds), "penalties": _penalties_of(folder),
         "steps": STEPS, "thin": THIN, "seed": SEEDS[0], "seeds": sorted({cell.seed for cell, _ in rows}),
         "cells": {group: {"done": sum(cell.group == group for cell, _ in rows), "planned": sum(cell.group == group for cell in cells)}
                   for group in ("published", "rates")},
@@ -247,15 +273,18 @@ def _rates_of(rows: list[tuple[Cell, dict]]) -> dict:
     families: dict = {}
     for cell, found in rows:
         told = found["measures"]
-        finite = np.nan_to_num(np.array(told["validation"]), nan=np.inf)
-        i = int(finite.argmin())
-        at_best = {name: values[i] for name, values in told.items()} | {"step": found["steps"][i]}
         entry = {
-            "at_best": at_best, "final": {name: values[-1] for name, values in told.items()},
+            "at_best": _at_best(found), "final": {name: values[-1] for name, values in told.items()},
             "steps_to_plain": race.first_below(found["steps"], told["train"], plain.get(cell.seed, math.nan)),
         }
         families.setdefault(cell.arm.name, {}).setdefault(f"{cell.arm.rate:g}", {})[str(cell.seed)] = entry
     return families
+
+
+def _at_best(found: dict) -> dict:
+    """What a run measures at its best moment of validation, and the step."""
+    i = int(np.nan_to_num(np.array(found["measures"]["validation"]), nan=np.inf).argmin())
+    return {name: values[i] for name, values in found["measures"].items()} | {"step": found["steps"][i]}
 
 
 def whole(rows: list[tuple[Cell, dict]], cells: Iterable[Cell]) -> list[str]:
