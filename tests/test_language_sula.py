@@ -103,8 +103,11 @@ def test_correlations_by_layer_are_those_of_the_coordinates_kept(record):
 def test_axes_drawn_carry_as_much_as_the_one_that_was_cut(record):
     cut = record["cuts"][str(measured.CUT[-1])]
     shares = [one["share"] for one in cut["as large as true"]]
-    assert np.allclose(shares, cut["true"]["share"], rtol=0.11) or max(shares) < cut["true"]["share"]
-    assert cut["true"]["share"] > 5 * np.median([one["share"] for one in cut["random"]])
+    assert np.allclose(shares, cut["true"]["share"], rtol=0.2)  # the tenth component already carries a little more
+    there = cut["published"]
+    assert np.allclose([one["share"] for one in there["as large as true"]], there["true"]["share"], rtol=0.11)
+    assert max(abs(one["m"]) for one in cut["others"]) < 0.6 * abs(cut["evidence"]["m"])
+    assert cut["true"]["share"] > 3 * np.median([one["share"] for one in cut["random"]])
 
 
 def test_reachable_shares_are_those_of_components():
