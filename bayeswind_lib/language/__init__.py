@@ -1,11 +1,11 @@
 """Paper III: language models under the probes of the book, each beside its null."""
 
-from bayeswind_lib.language import axes, layouts, llama, manifold, smollm, sula
+from bayeswind_lib.language import axes, edits, layouts, llama, manifold, smollm, sula
 from bayeswind_lib.language.layouts import Layout, layout_of, read, rebuilding_error
 from bayeswind_lib.language.llama import Llama, LlamaConfig
 from bayeswind_lib.language.smollm import NotHere, load_smollm, load_tokenizer
 
 __all__ = [
-    "Layout", "Llama", "LlamaConfig", "NotHere", "axes", "layout_of", "layouts", "llama", "load_smollm",
+    "Layout", "Llama", "LlamaConfig", "NotHere", "axes", "edits", "layout_of", "layouts", "llama", "load_smollm",
     "load_tokenizer", "manifold", "read", "rebuilding_error", "smollm", "sula",
 ]
