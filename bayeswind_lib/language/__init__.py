@@ -3,6 +3,7 @@
 from bayeswind_lib.language import (
     axes,
     diagnose,
+    edits,
     fused,
     hub,
     layouts,
@@ -12,14 +13,11 @@ from bayeswind_lib.language import (
     smollm,
     sula,
 )
-from bayeswind_lib.language import axes, edits, layouts, llama, manifold, smollm, sula
 from bayeswind_lib.language.layouts import Layout, layout_of, read, rebuilding_error
 from bayeswind_lib.language.llama import Llama, LlamaConfig
 from bayeswind_lib.language.smollm import NotHere, load_smollm, load_tokenizer
 
 __all__ = [
-    "Layout", "Llama", "LlamaConfig", "NotHere", "axes", "diagnose", "fused", "hub", "layout_of", "layouts", "llama",
-    "load_smollm", "load_tokenizer", "manifold", "prompts", "read", "rebuilding_error", "smollm", "sula",
-    "Layout", "Llama", "LlamaConfig", "NotHere", "axes", "edits", "layout_of", "layouts", "llama", "load_smollm",
-    "load_tokenizer", "manifold", "read", "rebuilding_error", "smollm", "sula",
+    "Layout", "Llama", "LlamaConfig", "NotHere", "axes", "diagnose", "edits", "fused", "hub", "layout_of", "layouts",
+    "llama", "load_smollm", "load_tokenizer", "manifold", "prompts", "read", "rebuilding_error", "smollm", "sula",
 ]
