@@ -49,12 +49,12 @@ def portrait(starts: Sequence[tuple[float, float]], *, routing: float = 1.0, val
 
     first = sum(path[-1, 1] > 0 for path in paths)
     drift = [np.ptp(loop.conserved(p[:, 1], p[:, 2], routing, value)) for p in paths]
-    names = [f"({number(d)}, {number(v)})" for d, v in starts]
+    names = [f"{number(d)} across and {number(v)} up" for d, v in starts]
     alt = (
         f"Paths of the two-query loop, preference across and own value upwards. {len(paths)} starts: {first} end with each "
         f"query on its own value, {len(paths) - first} with the two exchanged. The watershed (dashed) falls from "
         f"{number(parting[0])} at d = {number(-REACH)} to {number(parting[-1])} at d = {number(REACH)}. Of what is conserved, "
-        f"{largest_gap(np.array(drift), names, '', 'along a path, from')}."
+        f"{largest_gap(np.array(drift), names, '', 'on the path from')}."
     )
     data = {
         "start d": np.array([d for d, _ in starts], dtype=float), "start v": np.array([v for _, v in starts], dtype=float),
