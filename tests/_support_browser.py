@@ -62,6 +62,8 @@ OVERFLOW = """() => {
 # each look one is compared (`kinds` are the looks known from other pages). Formulas have the colour of
 # the text around them and are left out.
 # What stands around the article is the same on all pages: `frame` says whether to look at it too.
+# Six of ten elements of a chapter are the coloured words of its code, which have a colour and no structure:
+# once colours were compared, code becomes plain text (so "structure" and "layout" come last on a page).
 AXE = """async ({structure, layout, colour, frame, kinds}) => {
   const more = ['label-content-name-mismatch', 'p-as-heading', 'table-fake-caption', 'td-has-header'
   ];
@@ -74,15 +76,6 @@ AXE = """async ({structure, layout, colour, frame, kinds}) => {
       id: v.id, impact: v.impact, help: v.help, nodes: v.nodes.slice(0, 4).map(say),
     })));
   };
-  if (structure) {
-    const rules = Object.fromEntries(more.map(id => [id, {enabled: true}]));
-    for (const id of colours) rules[id] = {enabled: false};
-    await run({exclude: [['mjx-math']]}, {rules});
-  }
-  if (layout) await run({exclude: [['mjx-math']]}, {runOnly: [
-    'aria-hidden-focus', 'button-name', 'input-button-name', 'label', 'link-name', 'nested-interactive',
-    'scrollable-region-focusable', 'select-name',
-  ]});
   if (colour) {
     const grounds = new Map();
     const ground = e => {  // all that is drawn under an element, from the page up
@@ -115,6 +108,18 @@ AXE = """async ({structure, layout, colour, frame, kinds}) => {
     if (document.querySelector('[data-look=new]')) await run(chosen, {runOnly: colours});
     for (const e of document.querySelectorAll('[data-look=new]')) delete e.dataset.look;
   }
+  if (structure || layout) {
+    for (const code of document.querySelectorAll('.highlight pre')) code.textContent = code.textContent;
+  }
+  if (structure) {
+    const rules = Object.fromEntries(more.map(id => [id, {enabled: true}]));
+    for (const id of colours) rules[id] = {enabled: false};
+    await run({exclude: [['mjx-math']]}, {rules});
+  }
+  if (layout) await run({exclude: [['mjx-math']]}, {runOnly: [
+    'aria-hidden-focus', 'button-name', 'input-button-name', 'label', 'link-name', 'nested-interactive',
+    'scrollable-region-focusable', 'select-name',
+  ]});
   return {found, kinds: [...seen]};
 }"""
 
@@ -162,6 +167,7 @@ class Seen:
     overflow: list[str] = field(default_factory=list)
     axe: list[dict] = field(default_factory=list)
     theme: str = ""
+    address: str = ""  # of the page
 
     @property
     def troubles(self) -> list[str]:
@@ -223,6 +229,7 @@ class Reader:
 
     def look(self) -> Seen:
         """Note the state of the formulas and the theme of the open page."""
+        self.seen.address = self.page.url
         self.seen.maths = self.page.evaluate(RENDERED)
         self.seen.formulas = self.page.evaluate(FORMULAS)
         self.seen.theme = self.page.evaluate("() => document.documentElement.dataset.theme || ''")
