@@ -46,11 +46,11 @@ class LlamaConfig:
             )
 
 
-def turn(x: torch.Tensor, base: float) -> torch.Tensor:
-    """Rotary positions on (B, heads, T, C): channel c is paired with channel c + C / 2."""
+def turn(x: torch.Tensor, base: float, first: int = 0) -> torch.Tensor:
+    """Rotary positions on (B, heads, T, C), counted from `first`: channel c is paired with channel c + C / 2."""
     T, C = x.shape[-2:]
     wave = base ** (-torch.arange(0, C, 2, dtype=torch.float32, device=x.device) / C)  # (C / 2,)
-    angle = torch.arange(T, dtype=torch.float32, device=x.device)[:, None] * wave  # (T, C / 2)
+    angle = torch.arange(first, first + T, dtype=torch.float32, device=x.device)[:, None] * wave  # (T, C / 2)
     cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
     first, second = x.chunk(2, -1)
     return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)

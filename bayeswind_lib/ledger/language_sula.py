@@ -306,10 +306,10 @@ class Lab:
         swapped = sula.prompts(few, WORDS, LABELS[::-1], dice(5))  # the same words
         bare = sula.Prompts(tuple(sula.write([SAME] * (len(row) + 1), [LABELS[i] for i in row]) for row in few), texts.labels)
         plan = {
-            "published": (sula.prompts(rows, WORDS, LABELS, dice(3)), LABELS, {"keep": CUT}),
+            "published": (sula.prompts(rows, WORDS, LABELS, dice(3)), LABELS, {"keep": CUT[:1], "past_from": CUT[1]}),
             "shuffled": (sula.prompts(flips, WORDS, LABELS, dice(4)), LABELS, {}),
             "other published": (sula.prompts(rows, WORDS, OTHERS, dice(3)), OTHERS, {}),
-            "matched": (sula.prompts(matched, WORDS, LABELS, dice(6)), LABELS, {"keep": (CUT[0], MANY[0]), "past_from": MANY[0]}),
+            "matched": (sula.prompts(matched, WORDS, LABELS, dice(6)), LABELS, {"keep": (CUT[0], MANY[0]), "past_from": STREAM[0]}),
             "plain": (texts, LABELS, {}), "swapped": (swapped, LABELS[::-1], {}), "bare": (bare, LABELS, {}),
             "other matched": (sula.prompts(few, WORDS, OTHERS, dice(5)), OTHERS, {}),
         }  # fmt: skip
@@ -334,10 +334,8 @@ class Lab:
     def cuts(self, sets: dict[str, Group], layer: int) -> dict:
         """Axes cut out of the values of one layer, at all tokens, and as many others as large."""
         published, group = sets["published"], sets["matched"]
-        (_, seen), last = group.runs[0], layer == self.model.config.n_layers - 1
+        (_, seen), last = group.runs[0], layer == CUT[1]
         rows = slice(None) if last else slice(0, None, 4)
-        all_values = seen.all_values[layer].transpose(1, 2).flatten(2)  # (n, T, d)
-        mean = all_values.mean(0)  # (T, d)
         v = group.values[:, layer]
         spectrum = manifold.spectrum(published.values[:, layer])
         true = spectrum.raw_axis()
@@ -345,61 +343,72 @@ class Lab:
             "true": true, "raw PC1": manifold.spectrum(published.values[:, layer], standardise=False).axes[0],
             "PC1 length-matched": manifold.spectrum(v).raw_axis(), "evidence": slopes(v, group.m),
         }
-        def said(axis: np.ndarray, rows: slice = slice(None), mean: torch.Tensor | float = mean) -> edits.Said:
-            edit = edits.without(axis, mean)
-            if last:
-                return edits.from_last(self.model, seen, layer, seen.streams[rows, layer], edit=edit, rows=rows)
-            return edits.edited(self.model, seen, {layer: edit}, rows)
 
-        found = {name: effect(group, seen, said(axis), slice(None)) | axis_of(v, axis, group) for name, axis in named.items()}
-        found["as published"] = effect(group, seen, said(spectrum.axes[0], mean=0.0), slice(None)) | axis_of(v, spectrum.axes[0], group)
-        found["compared"] = {name: effect(group, seen, said(axis, rows), rows) for name, axis in named.items() if name in ("true", "evidence")}
+        def said(axis: np.ndarray, rows: slice = slice(None), mean: torch.Tensor | float = seen.means[layer]) -> edits.Said:
+            return self.said(seen, layer, edits.without(axis, mean), rows)
+
+        def told(after: edits.Said, axis: np.ndarray, rows: slice = slice(None)) -> dict:
+            return effect(group, seen, after, rows) | axis_of(v, axis, group)
+
+        found: dict = {"compared": {}, "after": {}}
+        for name, axis in named.items():
+            after = said(axis)
+            found[name] = told(after, axis)
+            if name in ("true", "evidence"):  # on as many prompts as the axes below
+                found["compared"][name] = effect(group, seen, after[rows], rows)
+            if name == "true":
+                found["after"]["matched"] = rounded(after.logit)
+        found["as published"] = told(said(spectrum.axes[0], mean=0.0), spectrum.axes[0])
         rng = np.random.default_rng([SEED, 7, layer])
         share = axes.removed_share(v, true)
         drawn = {"as large as true": [axes.matched_axis(v, reachable(v, share), rng) for _ in range(DRAWS)]}
         if last:
             drawn["others"] = others_than(v, named["evidence"], rng, DRAWS)
+        drawn["random"] = [axes.random_axis(v.shape[1], rng) for _ in range(PUSHES // (1 if last else 2))]
         for name, some in drawn.items():
-            found[name] = [effect(group, seen, said(axis, rows), rows) | axis_of(v, axis, group) for axis in some]
-        drawn = [axes.random_axis(v.shape[1], rng) for _ in range(PUSHES // (1 if last else 2))]
-        found["random"] = [effect(group, seen, said(axis, rows), rows) | axis_of(v, axis, group) for axis in drawn]
-        found["after"] = {"matched": rounded(said(true).logit), "published": rounded(self.cut_published(published, layer, true))}
-        found["published"] = self.against_others(published, layer, true, DRAWS if last else MIDDLE_DRAWS)
+            found[name] = [told(said(axis, rows), axis, rows) for axis in some]
+        after = self.cut_published(published, layer, true)
+        found["after"]["published"] = rounded(after)
+        found["published"] = self.against_others(published, layer, true, after, DRAWS if last else MIDDLE_DRAWS)
         self.report(f"language_sula: axes cut at layer {layer}")
         return found
 
-    def against_others(self, group: Group, layer: int, axis: np.ndarray, draws: int) -> dict:
-        """What a cut does in prompts of the published design, beside axes that carry as much variance there."""
+    def said(self, seen: edits.Seen, layer: int, edit: edits.Edit, rows: slice = slice(None)) -> edits.Said:
+        """What is said with the values of one layer edited, at all tokens: in the last layer only the last token is computed."""
+        if layer == CUT[1]:
+            return edits.from_last(self.model, seen, layer, seen.streams[rows, layer], edit=edit, rows=rows)
+        return edits.edited(self.model, seen, {layer: edit}, rows)
+
+    def against_others(self, group: Group, layer: int, axis: np.ndarray, after: np.ndarray, draws: int) -> dict:
+        """What a cut does in prompts of the published design, beside axes that carry as much variance there; `after`: preferences after it."""
         v, rng = group.values[:, layer], np.random.default_rng([SEED, 11, layer])
         before = np.abs(sula.binary_entropy(sula.chance(group.logit)) - group.exact).mean()
 
-        def score(u: np.ndarray) -> dict:
-            logit = self.cut_published(group, layer, u)
+        def score(u: np.ndarray, logit: np.ndarray) -> dict:
             error = np.abs(sula.binary_entropy(sula.chance(logit)) - group.exact).mean()
             moved = np.abs(sula.chance(logit) - sula.chance(group.logit)).mean()
             return {"share": axes.removed_share(v, u), "mae_before": float(before), "mae": float(error), "moved": float(moved), "k": sula.rank_correlation(v @ u, group.k)}
 
         share = axes.removed_share(v, axis)
         others = [axes.matched_axis(v, reachable(v, share), rng) for _ in range(draws)]
-        return {"true": score(axis), "as large as true": [score(u) for u in others]}
+        return {"true": score(axis, after), "as large as true": [score(u, self.cut_published(group, layer, u)) for u in others]}
 
     def cut_published(self, group: Group, layer: int, axis: np.ndarray) -> np.ndarray:
         """Preferences after a cut in the prompts of the published design, (n,)."""
         mean = torch.tensor(group.values[:, layer].mean(0), dtype=torch.float32)
         found = np.zeros(len(group.prompts))
         for where, seen in group.runs:
-            found[where] = edits.edited(self.model, seen, {layer: edits.without(axis, mean)}).logit
+            found[where] = self.said(seen, layer, edits.without(axis, mean)).logit
         return found
 
     def cut_many(self, sets: dict[str, Group]) -> dict:
         """The axis of each of several layers cut at once, on a quarter of the prompts; beside it, others as large."""
         published, group, rows = sets["published"], sets["matched"], slice(0, None, 4)
         (_, seen) = group.runs[0]
-        means = {layer: seen.all_values[layer].transpose(1, 2).flatten(2).mean(0) for layer in MANY}
         rng = np.random.default_rng([SEED, 8])
 
         def run(chosen: dict[int, np.ndarray]) -> dict:
-            change = {layer: edits.without(axis, means[layer]) for layer, axis in chosen.items()}
+            change = {layer: edits.without(axis, seen.means[layer]) for layer, axis in chosen.items()}
             return effect(group, seen, edits.edited(self.model, seen, change, rows), rows)
 
         true = {layer: manifold.spectrum(published.values[:, layer]).raw_axis() for layer in MANY}
@@ -479,7 +488,8 @@ def effect(group: Group, seen: edits.Seen, after: edits.Said, rows: slice) -> di
     `mae`: mean |H(model) - H(exact)| over prompts; `kl`: KL of the next token, bits, before from after; `moved`:
     mean |change of P(first label)|; `slope`: of the preference (nats) on m.
     """
-    before = edits.Said(seen.said.log2_prob[rows], seen.said.labels)
+    seen.said.log2_prob  # noqa: B018 - computed once, for all rows
+    before = seen.said[rows]
     exact, m = group.exact[rows], group.m[rows]
     told = [np.abs(sula.binary_entropy(sula.chance(one.logit)) - exact).mean() for one in (before, after)]
     return {
