@@ -203,7 +203,8 @@ def test_what_is_packed_comes_back():
 def test_a_layer_in_which_all_values_are_the_same_has_no_components(small):
     """With rotary positions, values of the first layer depend on the token alone."""
     ends_alike = [[1, 2, 3, 9], [4, 5, 6, 9], [7, 8, 1, 9], [3, 3, 2, 9]]
-    found = language_geometry.layers(diagnose.look(small, ends_alike))
+    looks = diagnose.look(small, ends_alike)
+    found = language_geometry.layers(looks, language_geometry.first_coordinates(looks))
     assert found[0] == {"pc1": None, "rho": None} and found[1]["pc1"] > 0
 
 

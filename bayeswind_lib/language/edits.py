@@ -11,16 +11,15 @@ Axes: n prompts of T tokens, L layers, G C channels of values, D channels of the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import torch
 
-from bayeswind_lib.language.llama import Block, Llama, LlamaConfig, heads, turn
+from bayeswind_lib.language.llama import Block, Edit, Llama, LlamaConfig, heads, turn
 
-Edit = Callable[[torch.Tensor], torch.Tensor]
 BATCH = 48  # prompts that run at once: more of them take memory and are not faster
 
 
@@ -174,22 +173,16 @@ def edited(model: Llama, seen: Seen, edits: dict[int, Edit], rows: slice = slice
     first, config = min(edits), model.config
     if first not in seen.inputs:
         raise ValueError(f"layer {first} is edited, but only inputs of {sorted(seen.inputs)} were kept")
-    hooks = [
-        model.blocks[layer].attention.value.register_forward_hook(lambda module, given, v, edit=edit: edit(v))
-        for layer, edit in edits.items()
-    ]
-    *blocks, last = model.blocks[first:]
+    *blocks, last = list(enumerate(model.blocks))[first:]
     found = []
-    try:
-        for x in seen.inputs[first][rows].split(BATCH):
-            for block in blocks:
-                x = block(x)
-            y, mine = last.norm1(x), last.attention
-            k, v = heads(mine.key(y), config.n_groups), heads(mine.value(y), config.n_groups)
-            found.append(at_last(last, config, x[:, -1], turn(k, config.base), v))
-    finally:
-        for hook in hooks:
-            hook.remove()
+    for x in seen.inputs[first][rows].split(BATCH):
+        for layer, block in blocks:
+            x = block(x, edits.get(layer))
+        layer, block = last
+        y = block.norm1(x)
+        k, v = turn(heads(block.attention.key(y), config.n_groups), config.base), block.attention.value(y)
+        v = edits[layer](v) if layer in edits else v
+        found.append(at_last(block, config, x[:, -1], k, heads(v, config.n_groups)))
     return say(model, torch.cat(found), seen.said.labels)
 
 

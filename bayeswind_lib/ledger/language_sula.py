@@ -9,8 +9,6 @@ Axes: n prompts, L layers, d channels of the values of a layer.
 
 from __future__ import annotations
 
-import resource
-import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -18,6 +16,7 @@ import torch
 
 from bayeswind_lib.language import axes, edits, manifold, sula
 from bayeswind_lib.language.llama import Llama
+from bayeswind_lib.ledger.workers import each
 
 NAME = "language_sula"
 SEED = 0
@@ -41,7 +40,6 @@ DOSES = (-8, -4, 0, 4, 8)
 
 def measure(model: Llama, tokenizer, report: Callable[[str], None] = print) -> dict:
     """The record, JSON types. Twin: the same network with weights drawn anew."""
-    start, busy = time.perf_counter(), time.process_time()
     lab = Lab(model, tokenizer, report)
     sets, twins = lab.observe_all(), lab.observe_twin()
     found = {
@@ -52,12 +50,7 @@ def measure(model: Llama, tokenizer, report: Callable[[str], None] = print) -> d
         "cuts": {str(layer): lab.cuts(sets, layer) for layer in CUT} | {"many": lab.cut_many(sets)},
         "stream": {str(layer): lab.moves(sets["matched"], layer) for layer in STREAM},
     }
-    found |= claims(found) | {
-        "seconds": round(time.perf_counter() - start, 1), "cpu_seconds": round(time.process_time() - busy, 1), "n_draws": DRAWS,
-        "peak_gib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
-    }
-    report(f"language_sula: {found['seconds']:.0f} s, {found['peak_gib']:.2f} GiB at most")
-    return found
+    return found | claims(found) | {"n_draws": DRAWS}
 
 
 # ---- what the ledger weighs
@@ -288,7 +281,9 @@ class Lab:
         """Run prompts, those of equal length together."""
         encoded = [self.tokenizer.encode(text).ids for text in prompts.texts]
         asked = self.label_tokens(names)
-        runs = [(where, edits.observe(model or self.model, tokens, asked, **more)) for where, tokens in edits.by_length(encoded)]
+        together = edits.by_length(encoded)
+        seen = each(lambda one: edits.observe(model or self.model, one[1], asked, **more), together)
+        runs = [(where, one) for (where, _), one in zip(together, seen, strict=True)]
         group = Group(prompts, names, runs)
         if not more:  # what is said of all tokens is large
             group.runs = []
@@ -350,14 +345,17 @@ class Lab:
         def told(after: edits.Said, axis: np.ndarray, rows: slice = slice(None)) -> dict:
             return effect(group, seen, after, rows) | axis_of(v, axis, group)
 
-        found: dict = {"compared": {}, "after": {}}
-        for name, axis in named.items():
-            after = said(axis)
-            found[name] = told(after, axis)
-            if name in ("true", "evidence"):  # on as many prompts as the axes below
-                found["compared"][name] = effect(group, seen, after[rows], rows)
-            if name == "true":
-                found["after"]["matched"] = rounded(after.logit)
+        seen.said.log2_prob  # noqa: B018 - computed here, once, and read by all
+
+        def of(name: str) -> tuple[dict, dict, list[float]]:
+            """On all prompts; on as many as the axes below; and the preferences."""
+            after = said(named[name])
+            return told(after, named[name]), effect(group, seen, after[rows], rows), rounded(after.logit)
+
+        whole = dict(zip(named, each(of, named), strict=True))
+        found: dict = {name: one[0] for name, one in whole.items()}
+        found["compared"] = {name: whole[name][1] for name in ("true", "evidence")}
+        found["after"] = {"matched": whole["true"][2]}
         found["as published"] = told(said(spectrum.axes[0], mean=0.0), spectrum.axes[0])
         rng = np.random.default_rng([SEED, 7, layer])
         share = axes.removed_share(v, true)
@@ -366,7 +364,7 @@ class Lab:
             drawn["others"] = others_than(v, named["evidence"], rng, DRAWS)
         drawn["random"] = [axes.random_axis(v.shape[1], rng) for _ in range(PUSHES // (1 if last else 2))]
         for name, some in drawn.items():
-            found[name] = [told(said(axis, rows), axis, rows) for axis in some]
+            found[name] = each(lambda axis: told(said(axis, rows), axis, rows), some)
         after = self.cut_published(published, layer, true)
         found["after"]["published"] = rounded(after)
         found["published"] = self.against_others(published, layer, true, after, DRAWS if last else MIDDLE_DRAWS)
@@ -391,7 +389,7 @@ class Lab:
 
         share = axes.removed_share(v, axis)
         others = [axes.matched_axis(v, reachable(v, share), rng) for _ in range(draws)]
-        return {"true": score(axis, after), "as large as true": [score(u, self.cut_published(group, layer, u)) for u in others]}
+        return {"true": score(axis, after), "as large as true": each(lambda u: score(u, self.cut_published(group, layer, u)), others)}
 
     def cut_published(self, group: Group, layer: int, axis: np.ndarray) -> np.ndarray:
         """Preferences after a cut in the prompts of the published design, (n,)."""
@@ -415,11 +413,12 @@ class Lab:
         drawn = []
         for _ in range(8):
             values = {layer: group.values[:, layer] for layer in MANY}
-            drawn.append(run({
+            drawn.append({
                 layer: axes.matched_axis(v, reachable(v, axes.removed_share(v, true[layer])), rng) for layer, v in values.items()
-            }))
+            })
+        whole, *others = each(run, [true, *drawn])
         self.report("language_sula: axes cut at several layers")
-        return {"layers": list(MANY), "true": run(true), "as large as true": drawn}
+        return {"layers": list(MANY), "true": whole, "as large as true": others}
 
     # ---- the stream moved: the positive control
 
@@ -450,12 +449,12 @@ class Lab:
         named = {"evidence": step, "entropy": uncertain}
         found = {
             "doses": list(DOSES), "logit": [pushed(step, dose) for dose in DOSES], "slope": response(step),
-            "slopes of others": rounded(np.array([abs(response(other)) for other in others])),
+            "slopes of others": rounded(np.abs(each(response, others))),
             "slope on m": slope_on(m[rows], group.logit[rows]), "share": axes.removed_share(x, step),
         }
         for name, axis in named.items():
             found[f"{name} cut"] = effect(group, seen, said(axes.cut(x[rows], axis, mean)), rows) | axis_of(x, axis, group)
-        found["others cut"] = [effect(group, seen, said(axes.cut(x[rows], axis, mean)), rows) | axis_of(x, axis, group) for axis in others]
+        found["others cut"] = each(lambda axis: effect(group, seen, said(axes.cut(x[rows], axis, mean)), rows) | axis_of(x, axis, group), others)
         self.report(f"language_sula: the stream moved before layer {layer}")
         return found
 
@@ -488,7 +487,6 @@ def effect(group: Group, seen: edits.Seen, after: edits.Said, rows: slice) -> di
     `mae`: mean |H(model) - H(exact)| over prompts; `kl`: KL of the next token, bits, before from after; `moved`:
     mean |change of P(first label)|; `slope`: of the preference (nats) on m.
     """
-    seen.said.log2_prob  # noqa: B018 - computed once, for all rows
     before = seen.said[rows]
     exact, m = group.exact[rows], group.m[rows]
     told = [np.abs(sula.binary_entropy(sula.chance(one.logit)) - exact).mean() for one in (before, after)]
