@@ -289,8 +289,8 @@ class Lab:
             group.runs = []
         return group
 
-    def observe_all(self) -> dict[str, Group]:
-        """All designs, each with dice of its own."""
+    def designs(self) -> dict[str, tuple[sula.Prompts, tuple[str, str], dict]]:
+        """Prompts of all designs, each with dice of its own; their labels; and what of their runs is kept."""
         def dice(number: int) -> np.random.Generator:
             return np.random.default_rng([SEED, number])
 
@@ -300,7 +300,7 @@ class Lab:
         texts = sula.prompts(few, WORDS, LABELS, dice(5))
         swapped = sula.prompts(few, WORDS, LABELS[::-1], dice(5))  # the same words
         bare = sula.Prompts(tuple(sula.write([SAME] * (len(row) + 1), [LABELS[i] for i in row]) for row in few), texts.labels)
-        plan = {
+        return {
             "published": (sula.prompts(rows, WORDS, LABELS, dice(3)), LABELS, {"keep": CUT[:1], "past_from": CUT[1]}),
             "shuffled": (sula.prompts(flips, WORDS, LABELS, dice(4)), LABELS, {}),
             "other published": (sula.prompts(rows, WORDS, OTHERS, dice(3)), OTHERS, {}),
@@ -308,11 +308,13 @@ class Lab:
             "plain": (texts, LABELS, {}), "swapped": (swapped, LABELS[::-1], {}), "bare": (bare, LABELS, {}),
             "other matched": (sula.prompts(few, WORDS, OTHERS, dice(5)), OTHERS, {}),
         }  # fmt: skip
+
+    def observe_all(self) -> dict[str, Group]:
+        """The model on all designs."""
         found = {}
-        for name, (prompts, names, more) in plan.items():
+        for name, (prompts, names, more) in self.designs().items():
             found[name] = self.observe(prompts, names, **more)
             self.report(f"language_sula: {name}, {len(prompts)} prompts")
-        self.designs = plan
         return found
 
     def observe_twin(self) -> dict[str, Group]:
@@ -320,7 +322,8 @@ class Lab:
         with torch.device("meta"):
             twin = Llama(self.model.config)
         twin = twin.to_empty(device="cpu").initialise(torch.Generator().manual_seed(SEED)).requires_grad_(False).eval()
-        found = {f"twin {name}": self.observe(self.designs[name][0], model=twin) for name in ("published", "matched")}
+        designs = self.designs()
+        found = {f"twin {name}": self.observe(designs[name][0], model=twin) for name in ("published", "matched")}
         self.report("language_sula: an untrained twin")
         return found
 
