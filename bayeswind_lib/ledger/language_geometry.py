@@ -210,8 +210,8 @@ def control(name: str, n: int = len(prompts.MIXED), draws: int = TWINS) -> dict:
         "answers": diagnose.spearman(looks.entropy, exact), "keys": diagnose.key_cosines(network).tolist(),
         "reduction": with_error(looks.focus), "focus": looks.focus.mean(0).tolist(),
     }
-    twins = [nulls.untrained(network, torch.Generator().manual_seed(1000 + i)) for i in range(draws)]
-    rows = [_of_twin(twin, given) for twin in twins]
+    twins = (nulls.untrained(network, torch.Generator().manual_seed(1000 + i)) for i in range(draws))
+    rows = [_of_twin(twin, given) for twin in twins]  # one twin at a time
     return found | {"twins": {key: diagnose.interval([row[key] for row in rows]) for key in rows[0]}}
 
 
