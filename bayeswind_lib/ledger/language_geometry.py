@@ -21,7 +21,7 @@ from bayeswind_lib import checkpoints, tunnels
 from bayeswind_lib.language import diagnose, manifold, prompts
 from bayeswind_lib.language.diagnose import Looks
 from bayeswind_lib.language.llama import Llama
-from bayeswind_lib.ledger.workers import each
+from bayeswind_lib.ledger.workers import each, give_back
 from bayeswind_lib.probes import nulls
 from bayeswind_lib.scoring import entropy_bits
 
@@ -65,6 +65,7 @@ def measure(model: Llama, tokenizer, report: Callable = print) -> dict:
         found["twins"].append(differences(a, b) | {"seed": seed})
         report(f"another twin, {seed}: done")
     del twin, network, looks  # what is not needed any more
+    give_back()
     found["controls"] = dict(zip(CONTROLS, each(control, CONTROLS), strict=True))
     report("controls done")
     return found | ledger_values(found)

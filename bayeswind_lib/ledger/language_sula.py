@@ -16,7 +16,7 @@ import torch
 
 from bayeswind_lib.language import axes, edits, manifold, sula
 from bayeswind_lib.language.llama import Llama
-from bayeswind_lib.ledger.workers import each
+from bayeswind_lib.ledger.workers import each, give_back
 
 NAME = "language_sula"
 SEED = 0
@@ -41,7 +41,7 @@ DOSES = (-8, -4, 0, 4, 8)
 def measure(model: Llama, tokenizer, report: Callable[[str], None] = print) -> dict:
     """The record, JSON types. Twin: the same network with weights drawn anew."""
     lab = Lab(model, tokenizer, report)
-    sets, twins = lab.observe_all(), lab.observe_twin()
+    twins, sets = lab.observe_twin(), lab.observe_all()
     found = {
         "seed": SEED, "words": list(WORDS), "prompts": {name: one.kept() for name, one in (sets | twins).items()},
         "layers": {name: by_layer(sets.get(name) or twins[name], decode=name.endswith("matched")) for name in ("published", "shuffled", "matched", "twin published", "twin matched")},
@@ -324,6 +324,8 @@ class Lab:
         twin = twin.to_empty(device="cpu").initialise(torch.Generator().manual_seed(SEED)).requires_grad_(False).eval()
         designs = self.designs()
         found = {f"twin {name}": self.observe(designs[name][0], model=twin) for name in ("published", "matched")}
+        del twin
+        give_back()
         self.report("language_sula: an untrained twin")
         return found
 

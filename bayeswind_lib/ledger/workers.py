@@ -7,6 +7,9 @@ one copy of the weights.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import gc
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -36,6 +39,13 @@ class Cost:
         free = busy - shared + shared / WORKERS
         found = {"seconds": clock, "processor_seconds": busy, "shared_seconds": shared, "two_core_seconds": free}
         return {name: round(value, 1) for name, value in found.items()}
+
+
+def give_back() -> None:
+    """Hand freed memory back to the system, where the C library can: else it stays counted as this process's."""
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def each(function: Callable, items: Iterable) -> list:
