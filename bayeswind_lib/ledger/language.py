@@ -45,6 +45,7 @@ def measure_all(record: bool = False, report: Callable = print, names: Sequence[
     if unknown := sorted(set(names) - set(here())):
         raise ValueError(f"no record is called {', '.join(unknown)}: choose among {', '.join(here())}")
     names, found, whole = list(names or here()), {}, workers.Cost()
+    workers.one_heap()
     with threads(1):  # in each of the workers
         file = smollm.reader(smollm.find())
         model, tokenizer = load_smollm(file), load_tokenizer(file)
@@ -65,6 +66,23 @@ def measure_all(record: bool = False, report: Callable = print, names: Sequence[
         if record:
             report(f"{name}: {'written' if store.write(name, one) else 'unchanged'}")
     return found
+
+
+def together(records: Sequence[dict]) -> dict[str, float]:
+    """What the runs that made these records cost: seconds are added, of memory the most counts.
+
+    Records of one run name the same run, which counts once.
+
+    >>> run = {"processor_seconds": 60.0, "two_core_seconds": 40.0, "peak_megabytes": 900.0}
+    >>> together([{"cost": {"command": run}}] * 2)["two_core_seconds"]
+    40.0
+    """
+    runs = []
+    for record in records:
+        if record["cost"]["command"] not in runs:
+            runs.append(record["cost"]["command"])
+    added = {name: sum(run[name] for run in runs) for name in ("processor_seconds", "two_core_seconds")}
+    return added | {"peak_megabytes": max(run["peak_megabytes"] for run in runs)}
 
 
 def told(cost: dict) -> str:

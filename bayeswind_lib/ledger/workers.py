@@ -44,8 +44,17 @@ class Cost:
 def give_back() -> None:
     """Hand freed memory back to the system, where the C library can: else it stays counted as this process's."""
     gc.collect()
+    _tell_the_c_library("malloc_trim", 0)
+
+
+def one_heap() -> None:
+    """Let threads that start from now on share one heap, where the C library can: else each keeps what it freed."""
+    _tell_the_c_library("mallopt", -8, 1)  # M_ARENA_MAX
+
+
+def _tell_the_c_library(function: str, *values: int) -> None:
     with contextlib.suppress(OSError, AttributeError, TypeError):
-        ctypes.CDLL(None).malloc_trim(0)
+        getattr(ctypes.CDLL(None), function)(*values)
 
 
 def each(function: Callable, items: Iterable) -> list:
