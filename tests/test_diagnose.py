@@ -242,7 +242,7 @@ def test_both_records_together_cost_no_more_than_a_laptop_has():
     cost = language.together(records)
     assert cost["two_core_seconds"] <= language.MOST_SECONDS == 480
     assert cost["two_core_seconds"] <= cost["processor_seconds"] <= workers.WORKERS * language.MOST_SECONDS
-    assert 700 < cost["peak_megabytes"] <= language.MOST_MEGABYTES == 2000  # the weights alone are 538
+    assert 700 < cost["peak_megabytes"] <= language.MOST_MEGABYTES < 2148  # 2 GiB; the weights alone are 538
     assert cost["processor_seconds"] > sum(record["cost"]["processor_seconds"] for record in records)
     for name, own in ((name, record["cost"]) for name, record in zip(language.SUBJECTS, records, strict=True)):
         assert name in own["command"]["subjects"] and own["peak_megabytes"] <= own["command"]["peak_megabytes"]

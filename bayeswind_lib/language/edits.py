@@ -11,7 +11,7 @@ Axes: n prompts of T tokens, L layers, G C channels of values, D channels of the
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,7 +20,7 @@ import torch
 
 from bayeswind_lib.language.llama import Block, Edit, Llama, LlamaConfig, heads, turn
 
-BATCH = 48  # prompts that run at once: more of them take memory and are not faster
+BATCH = 25  # prompts that run at once: more of them take memory and are not faster
 
 
 @dataclass(frozen=True)
@@ -122,14 +122,18 @@ def at_last(block: Block, config: LlamaConfig, x: torch.Tensor, keys: torch.Tens
 
 
 @torch.no_grad()
-def observe(model: Llama, tokens: torch.Tensor, labels: tuple[int, int], keep: Sequence[int] = (), past_from: int | None = None) -> Seen:
+def observe(
+    model: Llama, tokens: torch.Tensor, labels: tuple[int, int], keep: Sequence[int] = (), past_from: int | None = None, run: Callable = map
+) -> Seen:
     """Run prompts whole: int64 (n, T).
 
     Args:
         keep: layers whose whole input is wanted, for `edited`.
         past_from: keep keys and values of all tokens from this layer on, for `from_last`.
+        run: runs a function on each of the batches, in order; by default one after the other.
     """
-    parts = [_observe(model, some, keep, model.config.n_layers if past_from is None else past_from) for some in tokens.split(BATCH)]
+    start = model.config.n_layers if past_from is None else past_from
+    parts = list(run(lambda some: _observe(model, some, keep, start), tokens.split(BATCH)))
     values, streams, means = (torch.cat([part[name] for part in parts]) for name in ("values", "streams", "means"))
     inputs, keys, all_values = (
         {layer: torch.cat([part[name].pop(layer) for part in parts]) for layer in list(parts[0][name])}
@@ -138,6 +142,7 @@ def observe(model: Llama, tokens: torch.Tensor, labels: tuple[int, int], keep: S
     return Seen(say(model, streams[:, -1], labels), values, means.sum(0) / len(tokens), streams, inputs, keys, all_values)
 
 
+@torch.no_grad()  # again: it holds in one thread only
 def _observe(model: Llama, tokens: torch.Tensor, keep: Sequence[int], past_from: int) -> dict:
     """The same of one batch; `means` is a sum over its prompts, (1, L, T, G C)."""
     config, x = model.config, model.tokens(tokens)

@@ -281,9 +281,7 @@ class Lab:
         """Run prompts, those of equal length together."""
         encoded = [self.tokenizer.encode(text).ids for text in prompts.texts]
         asked = self.label_tokens(names)
-        together = edits.by_length(encoded)
-        seen = each(lambda one: edits.observe(model or self.model, one[1], asked, **more), together)
-        runs = [(where, one) for (where, _), one in zip(together, seen, strict=True)]
+        runs = [(where, edits.observe(model or self.model, tokens, asked, run=each, **more)) for where, tokens in edits.by_length(encoded)]
         group = Group(prompts, names, runs)
         if not more:  # what is said of all tokens is large
             group.runs = []
