@@ -14,7 +14,7 @@ import torch
 from _support import ROOT
 from bayeswind_lib import checkpoints
 from bayeswind_lib.language import diagnose, fused, layouts, llama, manifold, prompts, smollm
-from bayeswind_lib.ledger import language, language_geometry, store
+from bayeswind_lib.ledger import language, language_geometry, store, workers
 from scipy import stats
 
 SMALL = llama.LlamaConfig(n_layers=3, width=24, hidden=40, n_heads=6, n_groups=2, n_tokens=50)
@@ -203,7 +203,8 @@ def test_what_is_packed_comes_back():
 def test_a_layer_in_which_all_values_are_the_same_has_no_components(small):
     """With rotary positions, values of the first layer depend on the token alone."""
     ends_alike = [[1, 2, 3, 9], [4, 5, 6, 9], [7, 8, 1, 9], [3, 3, 2, 9]]
-    found = language_geometry.layers(diagnose.look(small, ends_alike))
+    looks = diagnose.look(small, ends_alike)
+    found = language_geometry.layers(looks, language_geometry.first_coordinates(looks))
     assert found[0] == {"pc1": None, "rho": None} and found[1]["pc1"] > 0
 
 
@@ -225,7 +226,7 @@ def test_a_control_of_the_record_is_measured_again():
 
 
 def test_the_record_is_what_its_vectors_say():
-    """Of the stored vectors, without the model: every share once more, and the costs in bounds."""
+    """Of the stored vectors, without the model: every share once more."""
     record = store.read(language_geometry.NAME)
     for one in record["trained"]["sets"].values():
         vectors = language_geometry.unpack(one["vectors"], 40)
@@ -233,8 +234,22 @@ def test_the_record_is_what_its_vectors_say():
         for key, value in manifold.shares(vectors).items():
             assert value == pytest.approx(one["values"][key], rel=5e-3)
         assert diagnose.axis_entropy(vectors, np.array(one["entropy"])) == pytest.approx(one["values"]["rho"], abs=0.03)
-    assert record["cost"]["seconds"] <= language.MOST_SECONDS
-    assert record["cost"]["peak_megabytes"] <= language.MOST_MEGABYTES
+
+
+def test_the_record_costs_no_more_than_a_laptop_has():
+    """Seconds on two free cores, of a processor, and memory at its peak; the model read among it."""
+    names = [language_geometry.NAME]
+    records = [store.read(name) for name in names]
+    cost = language.together(records)
+    assert cost["two_core_seconds"] <= language.MOST_SECONDS == 480
+    assert cost["two_core_seconds"] <= cost["processor_seconds"] <= workers.WORKERS * language.MOST_SECONDS
+    assert 700 < cost["peak_megabytes"] <= language.MOST_MEGABYTES < 2148  # 2 GiB; the weights alone are 538
+    assert cost["processor_seconds"] > sum(record["cost"]["processor_seconds"] for record in records)
+    for name, own in ((name, record["cost"]) for name, record in zip(names, records, strict=True)):
+        assert name in own["command"]["subjects"] and own["peak_megabytes"] <= own["command"]["peak_megabytes"]
+        for one in (own, own["command"]):
+            half = one["processor_seconds"] - one["shared_seconds"] * (1 - 1 / workers.WORKERS)
+            assert one["two_core_seconds"] == pytest.approx(half, abs=0.2)
 
 
 def test_an_unknown_record_is_refused_before_anything_is_loaded(monkeypatch):

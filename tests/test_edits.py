@@ -110,7 +110,7 @@ def test_a_cut_of_values_is_the_cut_of_vectors():
 
 def test_divergence_of_two_known_answers():
     def says(p):
-        return edits.Said(torch.tensor([p]).log2(), (0, 1))
+        return edits.Said(torch.ones(1, 1), torch.tensor(p).log()[:, None], (0, 1))  # logits are ln p
 
     p, q = [0.5, 0.25, 0.25], [0.25, 0.5, 0.25]
     assert says(p).divergence(says(q))[0] == pytest.approx(0.25) and says(p).divergence(says(p))[0] == 0

@@ -12,8 +12,8 @@ import pytest
 import torch
 from _support import in_ci
 from bayeswind_lib.ledger import language_geometry as record
-from bayeswind_lib.ledger import store
-from bayeswind_lib.language import diagnose, llama, prompts, smollm
+from bayeswind_lib.ledger import language_sula, store
+from bayeswind_lib.language import diagnose, edits, llama, prompts, smollm
 
 STORED = store.read(record.NAME)
 CLOSE = 2e-3  # of a value's largest entry: half precision in the record, other sums on other processors
@@ -80,3 +80,31 @@ def test_a_spot_sample_of_the_record_is_recomputed(model, tokenizer, name):
     assert looks.lengths.tolist() == [stored["lengths"][i] for i in places]
     assert looks.entropy == pytest.approx([stored["entropy"][i] for i in places], abs=0.01)
     assert np.abs(looks.values[:, -1] - vectors[places]).max() < CLOSE * np.abs(vectors).max()
+
+
+def test_a_spot_sample_of_the_other_record_is_recomputed(model, tokenizer):
+    """Two prompts of each design of chapter 18: preferences and the mass of both labels as they are stored."""
+    stored = store.read(language_sula.NAME)["prompts"]
+    lab = language_sula.Lab(model, tokenizer, lambda line: None)
+    for name, (given, labels, _) in lab.designs().items():
+        places = [1, len(given) - 1]
+        asked = lab.label_tokens(labels)
+        for i in places:
+            said = edits.observe(model, torch.tensor([tokenizer.encode(given.texts[i]).ids]), asked).said
+            assert said.logit[0] == pytest.approx(stored[name]["logit"][i], abs=5e-3), name
+            assert said.mass[0] == pytest.approx(stored[name]["mass"][i], rel=0.01), name
+
+
+def test_the_layers_after_an_edit_say_what_the_whole_model_says(model, tokenizer):
+    """From the stream before layer 14, kept once, against all 30 layers with the values of layer 14 edited by a hook."""
+    lab = language_sula.Lab(model, tokenizer, lambda line: None)
+    (given, labels, _), layer = lab.designs()["matched"], language_sula.CUT[0]
+    tokens = torch.tensor([tokenizer.encode(text).ids for text in given.texts[:180:90]])
+    seen = edits.observe(model, tokens, lab.label_tokens(labels), keep=[layer])
+    cut = edits.without(np.random.default_rng(0).standard_normal(seen.values.shape[-1]), seen.means[layer])
+    got = edits.edited(model, seen, {layer: cut})
+    hook = model.blocks[layer].attention.value.register_forward_hook(lambda module, x, v: cut(v))
+    want = model(tokens, last=True).double().log_softmax(-1) / math.log(2)
+    hook.remove()
+    far = [float((said.log2_prob - want).abs().max()) for said in (got, seen.said)]
+    assert far[0] < 1e-3 < far[1]

@@ -19,7 +19,7 @@ from bayeswind_lib.language import layouts, manifold
 from bayeswind_lib.language.layouts import Layout
 
 PC_THRESHOLD, COSINE_THRESHOLD, FOCUS_THRESHOLD = 0.30, 0.20, 0.30  # of Paper III
-BATCH = 16  # prompts of one length that run at once
+BATCH = 16  # prompts that run at once
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,10 @@ class Looks:
 
 @torch.no_grad()
 def look(model: nn.Module, prompts: Sequence, layout: Layout | None = None) -> Looks:
-    """Run prompts, those of one length together, and keep what the diagnostics need.
+    """Run prompts, those of about one length together, and keep what the diagnostics need.
+
+    Shorter ones are filled up on the right and read at their own last token, which a causal model's
+    later tokens do not change.
 
     Args:
         prompts: each a list of tokens or an array (T,), or (T, F) for networks that take vectors.
@@ -57,21 +60,22 @@ def look(model: nn.Module, prompts: Sequence, layout: Layout | None = None) -> L
     if not inputs or min(map(len, inputs)) < 3:
         raise ValueError("give prompts of at least 3 tokens each: attention to one token has no entropy")
     found: list = [None] * len(inputs)
-    for length in sorted({len(one) for one in inputs}):
-        places = [i for i, one in enumerate(inputs) if len(one) == length]
-        for some in (places[i : i + BATCH] for i in range(0, len(places), BATCH)):
-            layers, logits = layouts.read(model, torch.stack([inputs[i] for i in some]), layout)
-            for row, i in enumerate(some):
-                found[i] = _at_the_end(layers, logits, row)
+    places = sorted(range(len(inputs)), key=lambda i: len(inputs[i]))
+    for some in (places[i : i + BATCH] for i in range(0, len(places), BATCH)):
+        ends = torch.tensor([len(inputs[i]) - 1 for i in some])
+        filled = nn.utils.rnn.pad_sequence([inputs[i] for i in some], batch_first=True)
+        layers, logits = layouts.read(model, filled, layout, at=ends)
+        for row, (i, end) in enumerate(zip(some, ends.tolist(), strict=True)):
+            found[i] = _at_the_end(layers, logits, row, end)
     values, focus, rest, first, entropy = (np.array(column) for column in zip(*found, strict=True))
     return Looks(values, focus, rest, first, entropy, np.array([len(one) for one in inputs]))
 
 
-def _at_the_end(layers: list, logits: torch.Tensor, row: int) -> tuple:
-    rows = [layer.pattern[row, :, -1].double().numpy() for layer in layers]  # L of (H, T)
-    chance = logits[row, -1].double().softmax(-1)
+def _at_the_end(layers: list, logits: torch.Tensor, row: int, end: int) -> tuple:
+    rows = [layer.pattern[row, :, end, : end + 1].double().numpy() for layer in layers]  # L of (H, T)
+    chance = logits[row].double().softmax(-1)
     entropy = float(torch.special.entr(chance).sum()) / np.log(2)
-    values = [layer.values[row, :, -1].flatten().numpy() for layer in layers]
+    values = [layer.values[row, :, end].flatten().numpy() for layer in layers]
     return values, [focus_of(x) for x in rows], [focus_of(without_first(x)) for x in rows], [x[:, 0].mean() for x in rows], entropy
 
 
@@ -143,7 +147,11 @@ def signature(pc1: float, pc12: float, cosines: Sequence[float], fall: float) ->
 
 
 def ranks(x: np.ndarray) -> np.ndarray:
-    """Ranks of numbers, ties at their mean."""
+    """Ranks of numbers from 1 on, equal ones at their mean rank: (n,).
+
+    >>> ranks([5, 7, 5, 9]).tolist()
+    [1.5, 3.0, 1.5, 4.0]
+    """
     _, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
     last = counts.cumsum()
     return (last - (counts - 1) / 2)[inverse]
@@ -151,19 +159,18 @@ def ranks(x: np.ndarray) -> np.ndarray:
 
 def spearman(x: np.ndarray, y: np.ndarray) -> float:
     """Rank correlation, -1 to 1; 0 if one of them never changes."""
-    a, b = (ranks(np.asarray(v)) - (len(v) + 1) / 2 for v in (x, y))
-    size = np.linalg.norm(a) * np.linalg.norm(b)
-    return float(a @ b / size) if size else 0.0
+    return float(unit_ranks(x) @ unit_ranks(y))
+
+
+def unit_ranks(x: np.ndarray) -> np.ndarray:
+    """Ranks, centred and of length 1, so that products are rank correlations: (n,); zeros if all are the same."""
+    centred = ranks(np.asarray(x)) - (len(x) + 1) / 2
+    return centred / (np.linalg.norm(centred) or 1)
 
 
 def axis_entropy(vectors: np.ndarray, entropy: np.ndarray) -> float:
     """|rank correlation| of the first component's coordinate with entropy: the sign of an axis is anybody's."""
     return abs(spearman(manifold.spectrum(vectors).coordinates[:, 0], entropy))
-
-
-def left_out(vectors: np.ndarray) -> np.ndarray:
-    """Share of the first component without each vector in turn, float64 (n,)."""
-    return np.array([manifold.spectrum(np.delete(vectors, i, 0)).pc1 for i in range(len(vectors))])
 
 
 def like(vectors: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -203,12 +210,13 @@ def value_report(vectors: np.ndarray, entropy: np.ndarray, draws: int, rng: np.r
     """
     x = np.asarray(vectors, dtype=float)
     report: dict = {"n": len(x), "d": x.shape[1], "rho": axis_entropy(x, entropy)}
-    for name, (value, error) in manifold.jackknife(x).items():
+    parts = manifold.without_each(x)
+    for name, (value, error) in manifold.jackknife(x, parts=parts).items():
         report |= {name: value, f"{name}_se": error}
-    report["pc1_raw"] = manifold.spectrum(x, standardise=False).pc1
-    report["pc1_ranked"] = manifold.spectrum(manifold.ranked(x)).pc1
-    out = left_out(x)
-    report["left_out"] = [float(out.min()), float(out.max())]
+    report["pc1_raw"] = manifold.spectrum(x, standardise=False, axes=False).pc1
+    report["pc1_ranked"] = manifold.spectrum(manifold.ranked(x), axes=False).pc1
+    out = [part["pc1"] for part in parts]
+    report["left_out"] = [min(out), max(out)]
     for name, draw in NULLS.items():
         drawn = [null_figures(draw(x, rng), entropy) for _ in range(draws)]
         report[name] = {key: interval([one[key] for one in drawn]) for key in drawn[0]}
@@ -217,7 +225,8 @@ def value_report(vectors: np.ndarray, entropy: np.ndarray, draws: int, rng: np.r
 
 def null_figures(x: np.ndarray, entropy: np.ndarray) -> dict[str, float]:
     """The three shares and the rank correlation of one draw of a null."""
-    return manifold.shares(x) | {"rho": axis_entropy(x, entropy)}
+    found = manifold.spectrum(x)
+    return manifold.figures(found) | {"rho": abs(spearman(found.coordinates[:, 0], entropy))}
 
 
 def relabelled(a: np.ndarray, b: np.ndarray, measure: str, draws: int, rng: np.random.Generator) -> np.ndarray:
@@ -225,9 +234,14 @@ def relabelled(a: np.ndarray, b: np.ndarray, measure: str, draws: int, rng: np.r
 
     The null in which the two domains are one: what is left is chance and the size of the sets.
     """
-    both, found = np.concatenate([a, b]), np.empty(draws)
-    for i in range(draws):
+    return all_relabelled(a, b, draws, rng)[measure]
+
+
+def all_relabelled(a: np.ndarray, b: np.ndarray, draws: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """The same of all three figures, from the same draws."""
+    both, rows = np.concatenate([a, b]), []
+    for _ in range(draws):
         order = rng.permutation(len(both))
-        first, second = both[order[: len(a)]], both[order[len(a) :]]
-        found[i] = manifold.shares(second)[measure] - manifold.shares(first)[measure]
-    return found
+        first, second = (manifold.shares(both[part]) for part in (order[: len(a)], order[len(a) :]))
+        rows.append([second[name] - first[name] for name in manifold.MEASURES])
+    return dict(zip(manifold.MEASURES, np.array(rows).T, strict=True))

@@ -18,6 +18,8 @@ from functools import reduce
 import torch
 from torch import nn
 
+from bayeswind_lib.language.llama import Llama
+
 ORDERS = ("3HC", "H3C")
 
 
@@ -121,14 +123,15 @@ class Layer:
 
 
 @torch.no_grad()
-def read(model: nn.Module, tokens: torch.Tensor, layout: Layout | None = None) -> tuple[list[Layer], torch.Tensor]:
+def read(model: nn.Module, tokens: torch.Tensor, layout: Layout | None = None, at: torch.Tensor | None = None) -> tuple[list[Layer], torch.Tensor]:
     """Run prompts of one length, and look into attention.
 
     Args:
         tokens: int64 (B, T).
         layout: of the model; by default the known one.
+        at: logits after this token of each prompt only, int64 (B,): with a large vocabulary all of them are most of the memory.
     Returns:
-        what each layer did, and the logits (B, T, N).
+        what each layer did, and the logits (B, T, N), or (B, N).
     Raises:
         ValueError: for an unknown layout, or a model of transformers that does not return its patterns.
     """
@@ -137,7 +140,7 @@ def read(model: nn.Module, tokens: torch.Tensor, layout: Layout | None = None) -
     seen: list[dict] = [{} for _ in layers]
     hooks = [hook for found, layer in zip(seen, layers, strict=True) for hook in _listen(part(layer, layout.attention), layout, found)]
     try:
-        logits = _run(model, tokens, seen)
+        logits = _run(model, tokens, seen, at)
     finally:
         for hook in hooks:
             hook.remove()
@@ -158,9 +161,17 @@ def _listen(attention: nn.Module, layout: Layout, found: dict) -> list:
     return [module.register_forward_hook(keep(name)) for name, module in modules.items()]
 
 
-def _run(model: nn.Module, tokens: torch.Tensor, seen: list[dict]) -> torch.Tensor:
+def _run(model: nn.Module, tokens: torch.Tensor, seen: list[dict], at: torch.Tensor | None) -> torch.Tensor:
+    rows = torch.arange(len(tokens))
+    if isinstance(model, Llama):
+        return model(tokens, at=at)
     if not hasattr(model.config, "model_type"):
-        return model(tokens)
+        logits = model(tokens)
+        if at is None:
+            return logits
+        if hasattr(model, "scored_positions"):  # a network of this book answers at some positions only
+            at = torch.searchsorted(model.scored_positions(tokens.shape[1]), at, right=True) - 1
+        return logits[rows, at]
     if model.config._attn_implementation != "eager":
         raise ValueError(
             f"the model computes attention by {model.config._attn_implementation!r}, which does not return "
@@ -169,7 +180,7 @@ def _run(model: nn.Module, tokens: torch.Tensor, seen: list[dict]) -> torch.Tens
     done = model(input_ids=tokens, output_attentions=True, use_cache=False)
     for found, pattern in zip(seen, done.attentions, strict=True):
         found["pattern"] = pattern
-    return done.logits
+    return done.logits if at is None else done.logits[rows, at]
 
 
 def _layer_of(found: dict, layout: Layout, H: int, G: int) -> Layer:

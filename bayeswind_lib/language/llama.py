@@ -10,6 +10,7 @@ Axes: B prompts, T tokens, N tokens of the vocabulary, D channels, H query heads
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +18,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from bayeswind_lib.models.base import RMSNorm
+
+Edit = Callable[[torch.Tensor], torch.Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,18 +49,21 @@ class LlamaConfig:
             )
 
 
-def turn(x: torch.Tensor, base: float) -> torch.Tensor:
-    """Rotary positions on (B, heads, T, C): channel c is paired with channel c + C / 2."""
+def turn(x: torch.Tensor, base: float, first: int = 0) -> torch.Tensor:
+    """Rotary positions on (B, heads, T, C), counted from `first`: channel c is paired with channel c + C / 2."""
     T, C = x.shape[-2:]
     wave = base ** (-torch.arange(0, C, 2, dtype=torch.float32, device=x.device) / C)  # (C / 2,)
-    angle = torch.arange(T, dtype=torch.float32, device=x.device)[:, None] * wave  # (T, C / 2)
+    angle = torch.arange(first, first + T, dtype=torch.float32, device=x.device)[:, None] * wave  # (T, C / 2)
     cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
     first, second = x.chunk(2, -1)
     return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
 
 
 class Attention(nn.Module):
-    """Causal attention; `value` and `pattern` are modules of their own, so that hooks can read or edit them."""
+    """Causal attention; `value` and `pattern` are modules of their own, so that hooks can read them.
+
+    Values can be edited: `edit` takes them, (B, T, G C), and gives others.
+    """
 
     def __init__(self, config: LlamaConfig):
         super().__init__()
@@ -69,11 +75,12 @@ class Attention(nn.Module):
         self.output = nn.Linear(config.n_heads * C, config.width, bias=False)
         self.pattern = nn.Identity()
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:  # (B, T, D) -> (B, T, D)
+    def forward(self, x: torch.Tensor, edit: Edit | None = None) -> torch.Tensor:  # (B, T, D) -> (B, T, D)
         H, G, T = self.config.n_heads, self.config.n_groups, x.shape[1]
         q = turn(heads(self.query(x), H), self.config.base)  # (B, H, T, C)
         k = turn(heads(self.key(x), G), self.config.base).repeat_interleave(H // G, 1)  # (B, H, T, C)
-        v = heads(self.value(x), G).repeat_interleave(H // G, 1)  # (B, H, T, C)
+        v = self.value(x) if edit is None else edit(self.value(x))  # (B, T, G C)
+        v = heads(v, G).repeat_interleave(H // G, 1)  # (B, H, T, C)
         scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # (B, H, T, T)
         future = torch.ones(T, T, dtype=torch.bool, device=x.device).triu(1)
         pattern = self.pattern(scores.masked_fill(future, -math.inf).softmax(-1))  # rows sum to 1
@@ -106,8 +113,8 @@ class Block(nn.Module):
         self.norm1, self.attention = RMSNorm(config.width, config.epsilon), Attention(config)
         self.norm2, self.feed_forward = RMSNorm(config.width, config.epsilon), FeedForward(config)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:  # (B, T, D) -> (B, T, D)
-        x = x + self.attention(self.norm1(x))
+    def forward(self, x: torch.Tensor, edit: Edit | None = None) -> torch.Tensor:  # (B, T, D) -> (B, T, D)
+        x = x + self.attention(self.norm1(x), edit)
         return x + self.feed_forward(self.norm2(x))
 
 
@@ -121,10 +128,15 @@ class Llama(nn.Module):
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layers))
         self.norm = RMSNorm(config.width, config.epsilon)
 
-    def forward(self, tokens: torch.Tensor, last: bool = False) -> torch.Tensor:
+    def forward(self, tokens: torch.Tensor, last: bool = False, at: torch.Tensor | None = None) -> torch.Tensor:
         """Logits of the next token: int64 (B, T) -> (B, T, N), or (B, N) after the last token only.
 
-        Prompts of one call have one length: there is no padding.
+        Prompts of one call have one length: there is no padding. But no token sees a later one, so
+        shorter prompts may be filled up on the right with any tokens, and read at the last one of their own.
+
+        Args:
+            last: after the last token only.
+            at: int64 (B,), after that token of each prompt only.
 
         Raises:
             ValueError: if the tokens are not (B, T) whole numbers of the vocabulary.
@@ -134,7 +146,9 @@ class Llama(nn.Module):
         x = self.tokens(tokens)  # (B, T, D)
         for block in self.blocks:
             x = block(x)
-        x = self.norm(x[:, -1] if last else x)
+        if last or at is not None:
+            x = x[:, -1] if at is None else x[torch.arange(len(x)), at]
+        x = self.norm(x)
         return x @ self.tokens.weight.T
 
     def initialise(self, rng: torch.Generator) -> Llama:

@@ -21,8 +21,8 @@ class Spectrum:
 
     Attributes:
         shares: float64 (min(n, d),), each component's share of the variance, largest first; they sum to 1.
-        axes: (min(n, d), d), the components, as rows.
-        coordinates: (n, min(n, d)), of each vector.
+        axes: (min(n, d), d), the components, as rows; none, (0, d), if they were not asked for.
+        coordinates: (n, min(n, d)), of each vector; else (n, 0).
         mean, scale: (d,), what was subtracted, and what was then divided by (1 if not standardised).
     """
 
@@ -56,11 +56,13 @@ class Spectrum:
         return axis / np.linalg.norm(axis)
 
 
-def spectrum(vectors: np.ndarray, standardise: bool = True) -> Spectrum:
+def spectrum(vectors: np.ndarray, standardise: bool = True, axes: bool = True) -> Spectrum:
     """Principal components of vectors (n, d), each coordinate centred, and divided by its deviation if wished.
 
     A coordinate that never changes counts for nothing.
 
+    Args:
+        axes: find the components themselves; their shares alone take a third of the time.
     Raises:
         ValueError: for fewer than 3 vectors, or if all are the same.
     """
@@ -71,10 +73,14 @@ def spectrum(vectors: np.ndarray, standardise: bool = True) -> Spectrum:
     if standardise:
         spread = x.std(0)
         scale = np.where(spread > 1e-12 * max(1.0, float(spread.max())), spread, 1.0)
-    left, size, axes = np.linalg.svd((x - mean) / scale, full_matrices=False)
+    z = (x - mean) / scale
+    if axes:
+        left, size, found = np.linalg.svd(z, full_matrices=False)
+    else:
+        left, size, found = np.empty((len(z), 0)), np.linalg.svd(z, compute_uv=False), np.empty((0, z.shape[1]))
     if not size[0] > 0:
         raise ValueError("all vectors are the same: there are no components")
-    return Spectrum(size**2 / np.square(size).sum(), axes, left * size, mean, scale)
+    return Spectrum(size**2 / np.square(size).sum(), found, left * size if axes else left, mean, scale)
 
 
 MEASURES: dict[str, Callable[[Spectrum], float]] = {
@@ -84,21 +90,33 @@ MEASURES: dict[str, Callable[[Spectrum], float]] = {
 
 def shares(vectors: np.ndarray, standardise: bool = True) -> dict[str, float]:
     """The three figures of a spectrum, by name."""
-    found = spectrum(vectors, standardise)
+    return figures(spectrum(vectors, standardise, axes=False))
+
+
+def figures(found: Spectrum) -> dict[str, float]:
+    """The three figures of a spectrum at hand, by name."""
     return {name: measure(found) for name, measure in MEASURES.items()}
 
 
-def jackknife(vectors: np.ndarray, standardise: bool = True) -> dict[str, tuple[float, float]]:
+def without_each(vectors: np.ndarray, standardise: bool = True) -> list[dict[str, float]]:
+    """The figures without each vector in turn, n of them."""
+    x = np.asarray(vectors, dtype=float)
+    return [shares(np.delete(x, i, 0), standardise) for i in range(len(x))]
+
+
+def jackknife(vectors: np.ndarray, standardise: bool = True, parts: list[dict[str, float]] | None = None) -> dict[str, tuple[float, float]]:
     """Each figure and its standard error, from leaving out one vector at a time.
 
     The percentile bootstrap, which Paper III uses, is biased upwards here: a vector drawn twice is a
     direction shared by two (see `bootstrap`).
+
+    Args:
+        parts: what `without_each` gave, if that is known already.
     """
-    x, n = np.asarray(vectors, dtype=float), len(vectors)
-    parts = [shares(np.delete(x, i, 0), standardise) for i in range(n)]
-    whole = shares(x, standardise)
+    parts = without_each(vectors, standardise) if parts is None else parts
+    whole = shares(vectors, standardise)
     spread = {name: np.std([part[name] for part in parts]) for name in MEASURES}
-    return {name: (whole[name], float(np.sqrt(n - 1) * spread[name])) for name in MEASURES}
+    return {name: (whole[name], float(np.sqrt(len(parts) - 1) * spread[name])) for name in MEASURES}
 
 
 def bootstrap(vectors: np.ndarray, measure: str, draws: int, rng: np.random.Generator, standardise: bool = True) -> np.ndarray:

@@ -122,13 +122,15 @@ def weights_of(file, config: LlamaConfig) -> dict[str, torch.Tensor]:
     return found
 
 
-def load_smollm() -> Llama:
+def load_smollm(file=None) -> Llama:
     """SmolLM2-135M-Instruct, float32, in evaluation mode (0.6 GB).
 
+    Args:
+        file: open already; opening it takes seconds.
     Raises:
         NotHere: see `find`.
     """
-    file = reader(find())
+    file = file or reader(find())
     config = config_of(file)
     with torch.device("meta"):
         model = Llama(config)
@@ -136,9 +138,11 @@ def load_smollm() -> Llama:
     return model.requires_grad_(False).eval()
 
 
-def load_tokenizer():
+def load_tokenizer(file=None):
     """The model's tokenizer, by the package tokenizers: byte-level pairs, digits one by one, nothing added.
 
+    Args:
+        file: open already.
     Raises:
         NotHere: see `find`; also without the package tokenizers.
     """
@@ -146,7 +150,7 @@ def load_tokenizer():
         from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
     except ImportError:
         raise NotHere(f"the package tokenizers is not installed. To read the language model: {HOW}") from None
-    file = reader(find())
+    file = file or reader(find())
     tokens, merges, kinds = (file.get_field(f"tokenizer.ggml.{name}").contents() for name in ("tokens", "merges", "token_type"))
     pairs = [tuple(line.split(" ")) for line in merges]
     tokenizer = Tokenizer(models.BPE(vocab={token: i for i, token in enumerate(tokens)}, merges=pairs))

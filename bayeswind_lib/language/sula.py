@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from bayeswind_lib.language.diagnose import ranks
 from bayeswind_lib.scoring import entropy_bits
 
 TRUTH = 0.9  # chance that an example shows the hidden label
@@ -178,16 +179,6 @@ def rank_correlation(x: np.ndarray, y: np.ndarray, given: np.ndarray | None = No
         z = ranks(given)
         left = [r - np.polyval(np.polyfit(z, r, 1), z) for r in left]
     return float(np.corrcoef(*left)[0, 1]) if min(np.ptp(r) for r in left) > 1e-9 else 0.0
-
-
-def ranks(x: np.ndarray) -> np.ndarray:
-    """Ranks from 1 on, equal values at their mean rank: (n,).
-
-    >>> ranks([5, 7, 5, 9]).tolist()
-    [1.5, 3.0, 1.5, 4.0]
-    """
-    _, where, count = np.unique(x, return_inverse=True, return_counts=True)
-    return (count.cumsum() - (count - 1) / 2)[where]
 
 
 @dataclass(frozen=True)

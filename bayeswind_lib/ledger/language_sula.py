@@ -9,8 +9,6 @@ Axes: n prompts, L layers, d channels of the values of a layer.
 
 from __future__ import annotations
 
-import resource
-import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -18,6 +16,7 @@ import torch
 
 from bayeswind_lib.language import axes, edits, manifold, sula
 from bayeswind_lib.language.llama import Llama
+from bayeswind_lib.ledger.workers import each, give_back
 
 NAME = "language_sula"
 SEED = 0
@@ -41,9 +40,8 @@ DOSES = (-8, -4, 0, 4, 8)
 
 def measure(model: Llama, tokenizer, report: Callable[[str], None] = print) -> dict:
     """The record, JSON types. Twin: the same network with weights drawn anew."""
-    start, busy = time.perf_counter(), time.process_time()
     lab = Lab(model, tokenizer, report)
-    sets, twins = lab.observe_all(), lab.observe_twin()
+    twins, sets = lab.observe_twin(), lab.observe_all()
     found = {
         "seed": SEED, "words": list(WORDS), "prompts": {name: one.kept() for name, one in (sets | twins).items()},
         "layers": {name: by_layer(sets.get(name) or twins[name], decode=name.endswith("matched")) for name in ("published", "shuffled", "matched", "twin published", "twin matched")},
@@ -52,12 +50,7 @@ def measure(model: Llama, tokenizer, report: Callable[[str], None] = print) -> d
         "cuts": {str(layer): lab.cuts(sets, layer) for layer in CUT} | {"many": lab.cut_many(sets)},
         "stream": {str(layer): lab.moves(sets["matched"], layer) for layer in STREAM},
     }
-    found |= claims(found) | {
-        "seconds": round(time.perf_counter() - start, 1), "cpu_seconds": round(time.process_time() - busy, 1), "n_draws": DRAWS,
-        "peak_gib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
-    }
-    report(f"language_sula: {found['seconds']:.0f} s, {found['peak_gib']:.2f} GiB at most")
-    return found
+    return found | claims(found) | {"n_draws": DRAWS}
 
 
 # ---- what the ledger weighs
@@ -288,14 +281,14 @@ class Lab:
         """Run prompts, those of equal length together."""
         encoded = [self.tokenizer.encode(text).ids for text in prompts.texts]
         asked = self.label_tokens(names)
-        runs = [(where, edits.observe(model or self.model, tokens, asked, **more)) for where, tokens in edits.by_length(encoded)]
+        runs = [(where, edits.observe(model or self.model, tokens, asked, run=each, **more)) for where, tokens in edits.by_length(encoded)]
         group = Group(prompts, names, runs)
         if not more:  # what is said of all tokens is large
             group.runs = []
         return group
 
-    def observe_all(self) -> dict[str, Group]:
-        """All designs, each with dice of its own."""
+    def designs(self) -> dict[str, tuple[sula.Prompts, tuple[str, str], dict]]:
+        """Prompts of all designs, each with dice of its own; their labels; and what of their runs is kept."""
         def dice(number: int) -> np.random.Generator:
             return np.random.default_rng([SEED, number])
 
@@ -305,19 +298,21 @@ class Lab:
         texts = sula.prompts(few, WORDS, LABELS, dice(5))
         swapped = sula.prompts(few, WORDS, LABELS[::-1], dice(5))  # the same words
         bare = sula.Prompts(tuple(sula.write([SAME] * (len(row) + 1), [LABELS[i] for i in row]) for row in few), texts.labels)
-        plan = {
-            "published": (sula.prompts(rows, WORDS, LABELS, dice(3)), LABELS, {"keep": CUT}),
+        return {
+            "published": (sula.prompts(rows, WORDS, LABELS, dice(3)), LABELS, {"keep": CUT[:1], "past_from": CUT[1]}),
             "shuffled": (sula.prompts(flips, WORDS, LABELS, dice(4)), LABELS, {}),
             "other published": (sula.prompts(rows, WORDS, OTHERS, dice(3)), OTHERS, {}),
-            "matched": (sula.prompts(matched, WORDS, LABELS, dice(6)), LABELS, {"keep": (CUT[0], MANY[0]), "past_from": MANY[0]}),
+            "matched": (sula.prompts(matched, WORDS, LABELS, dice(6)), LABELS, {"keep": (CUT[0], MANY[0]), "past_from": STREAM[0]}),
             "plain": (texts, LABELS, {}), "swapped": (swapped, LABELS[::-1], {}), "bare": (bare, LABELS, {}),
             "other matched": (sula.prompts(few, WORDS, OTHERS, dice(5)), OTHERS, {}),
         }  # fmt: skip
+
+    def observe_all(self) -> dict[str, Group]:
+        """The model on all designs."""
         found = {}
-        for name, (prompts, names, more) in plan.items():
+        for name, (prompts, names, more) in self.designs().items():
             found[name] = self.observe(prompts, names, **more)
             self.report(f"language_sula: {name}, {len(prompts)} prompts")
-        self.designs = plan
         return found
 
     def observe_twin(self) -> dict[str, Group]:
@@ -325,7 +320,10 @@ class Lab:
         with torch.device("meta"):
             twin = Llama(self.model.config)
         twin = twin.to_empty(device="cpu").initialise(torch.Generator().manual_seed(SEED)).requires_grad_(False).eval()
-        found = {f"twin {name}": self.observe(self.designs[name][0], model=twin) for name in ("published", "matched")}
+        designs = self.designs()
+        found = {f"twin {name}": self.observe(designs[name][0], model=twin) for name in ("published", "matched")}
+        del twin
+        give_back()
         self.report("language_sula: an untrained twin")
         return found
 
@@ -334,10 +332,8 @@ class Lab:
     def cuts(self, sets: dict[str, Group], layer: int) -> dict:
         """Axes cut out of the values of one layer, at all tokens, and as many others as large."""
         published, group = sets["published"], sets["matched"]
-        (_, seen), last = group.runs[0], layer == self.model.config.n_layers - 1
+        (_, seen), last = group.runs[0], layer == CUT[1]
         rows = slice(None) if last else slice(0, None, 4)
-        all_values = seen.all_values[layer].transpose(1, 2).flatten(2)  # (n, T, d)
-        mean = all_values.mean(0)  # (T, d)
         v = group.values[:, layer]
         spectrum = manifold.spectrum(published.values[:, layer])
         true = spectrum.raw_axis()
@@ -345,72 +341,87 @@ class Lab:
             "true": true, "raw PC1": manifold.spectrum(published.values[:, layer], standardise=False).axes[0],
             "PC1 length-matched": manifold.spectrum(v).raw_axis(), "evidence": slopes(v, group.m),
         }
-        def said(axis: np.ndarray, rows: slice = slice(None), mean: torch.Tensor | float = mean) -> edits.Said:
-            edit = edits.without(axis, mean)
-            if last:
-                return edits.from_last(self.model, seen, layer, seen.streams[rows, layer], edit=edit, rows=rows)
-            return edits.edited(self.model, seen, {layer: edit}, rows)
 
-        found = {name: effect(group, seen, said(axis), slice(None)) | axis_of(v, axis, group) for name, axis in named.items()}
-        found["as published"] = effect(group, seen, said(spectrum.axes[0], mean=0.0), slice(None)) | axis_of(v, spectrum.axes[0], group)
-        found["compared"] = {name: effect(group, seen, said(axis, rows), rows) for name, axis in named.items() if name in ("true", "evidence")}
+        def said(axis: np.ndarray, rows: slice = slice(None), mean: torch.Tensor | float = seen.means[layer]) -> edits.Said:
+            return self.said(seen, layer, edits.without(axis, mean), rows)
+
+        def told(after: edits.Said, axis: np.ndarray, rows: slice = slice(None)) -> dict:
+            return effect(group, seen, after, rows) | axis_of(v, axis, group)
+
+        seen.said.log2_prob  # noqa: B018 - computed here, once, and read by all
+
+        def of(name: str) -> tuple[dict, dict, list[float]]:
+            """On all prompts; on as many as the axes below; and the preferences."""
+            after = said(named[name])
+            return told(after, named[name]), effect(group, seen, after[rows], rows), rounded(after.logit)
+
+        whole = dict(zip(named, each(of, named), strict=True))
+        found: dict = {name: one[0] for name, one in whole.items()}
+        found["compared"] = {name: whole[name][1] for name in ("true", "evidence")}
+        found["after"] = {"matched": whole["true"][2]}
+        found["as published"] = told(said(spectrum.axes[0], mean=0.0), spectrum.axes[0])
         rng = np.random.default_rng([SEED, 7, layer])
         share = axes.removed_share(v, true)
         drawn = {"as large as true": [axes.matched_axis(v, reachable(v, share), rng) for _ in range(DRAWS)]}
         if last:
             drawn["others"] = others_than(v, named["evidence"], rng, DRAWS)
+        drawn["random"] = [axes.random_axis(v.shape[1], rng) for _ in range(PUSHES // (1 if last else 2))]
         for name, some in drawn.items():
-            found[name] = [effect(group, seen, said(axis, rows), rows) | axis_of(v, axis, group) for axis in some]
-        drawn = [axes.random_axis(v.shape[1], rng) for _ in range(PUSHES // (1 if last else 2))]
-        found["random"] = [effect(group, seen, said(axis, rows), rows) | axis_of(v, axis, group) for axis in drawn]
-        found["after"] = {"matched": rounded(said(true).logit), "published": rounded(self.cut_published(published, layer, true))}
-        found["published"] = self.against_others(published, layer, true, DRAWS if last else MIDDLE_DRAWS)
+            found[name] = each(lambda axis: told(said(axis, rows), axis, rows), some)
+        after = self.cut_published(published, layer, true)
+        found["after"]["published"] = rounded(after)
+        found["published"] = self.against_others(published, layer, true, after, DRAWS if last else MIDDLE_DRAWS)
         self.report(f"language_sula: axes cut at layer {layer}")
         return found
 
-    def against_others(self, group: Group, layer: int, axis: np.ndarray, draws: int) -> dict:
-        """What a cut does in prompts of the published design, beside axes that carry as much variance there."""
+    def said(self, seen: edits.Seen, layer: int, edit: edits.Edit, rows: slice = slice(None)) -> edits.Said:
+        """What is said with the values of one layer edited, at all tokens: in the last layer only the last token is computed."""
+        if layer == CUT[1]:
+            return edits.from_last(self.model, seen, layer, seen.streams[rows, layer], edit=edit, rows=rows)
+        return edits.edited(self.model, seen, {layer: edit}, rows)
+
+    def against_others(self, group: Group, layer: int, axis: np.ndarray, after: np.ndarray, draws: int) -> dict:
+        """What a cut does in prompts of the published design, beside axes that carry as much variance there; `after`: preferences after it."""
         v, rng = group.values[:, layer], np.random.default_rng([SEED, 11, layer])
         before = np.abs(sula.binary_entropy(sula.chance(group.logit)) - group.exact).mean()
 
-        def score(u: np.ndarray) -> dict:
-            logit = self.cut_published(group, layer, u)
+        def score(u: np.ndarray, logit: np.ndarray) -> dict:
             error = np.abs(sula.binary_entropy(sula.chance(logit)) - group.exact).mean()
             moved = np.abs(sula.chance(logit) - sula.chance(group.logit)).mean()
             return {"share": axes.removed_share(v, u), "mae_before": float(before), "mae": float(error), "moved": float(moved), "k": sula.rank_correlation(v @ u, group.k)}
 
         share = axes.removed_share(v, axis)
         others = [axes.matched_axis(v, reachable(v, share), rng) for _ in range(draws)]
-        return {"true": score(axis), "as large as true": [score(u) for u in others]}
+        return {"true": score(axis, after), "as large as true": each(lambda u: score(u, self.cut_published(group, layer, u)), others)}
 
     def cut_published(self, group: Group, layer: int, axis: np.ndarray) -> np.ndarray:
         """Preferences after a cut in the prompts of the published design, (n,)."""
         mean = torch.tensor(group.values[:, layer].mean(0), dtype=torch.float32)
         found = np.zeros(len(group.prompts))
         for where, seen in group.runs:
-            found[where] = edits.edited(self.model, seen, {layer: edits.without(axis, mean)}).logit
+            found[where] = self.said(seen, layer, edits.without(axis, mean)).logit
         return found
 
     def cut_many(self, sets: dict[str, Group]) -> dict:
         """The axis of each of several layers cut at once, on a quarter of the prompts; beside it, others as large."""
         published, group, rows = sets["published"], sets["matched"], slice(0, None, 4)
         (_, seen) = group.runs[0]
-        means = {layer: seen.all_values[layer].transpose(1, 2).flatten(2).mean(0) for layer in MANY}
         rng = np.random.default_rng([SEED, 8])
 
         def run(chosen: dict[int, np.ndarray]) -> dict:
-            change = {layer: edits.without(axis, means[layer]) for layer, axis in chosen.items()}
+            change = {layer: edits.without(axis, seen.means[layer]) for layer, axis in chosen.items()}
             return effect(group, seen, edits.edited(self.model, seen, change, rows), rows)
 
         true = {layer: manifold.spectrum(published.values[:, layer]).raw_axis() for layer in MANY}
         drawn = []
         for _ in range(8):
             values = {layer: group.values[:, layer] for layer in MANY}
-            drawn.append(run({
+            drawn.append({
                 layer: axes.matched_axis(v, reachable(v, axes.removed_share(v, true[layer])), rng) for layer, v in values.items()
-            }))
+            })
+        whole, *others = each(run, [true, *drawn])
         self.report("language_sula: axes cut at several layers")
-        return {"layers": list(MANY), "true": run(true), "as large as true": drawn}
+        return {"layers": list(MANY), "true": whole, "as large as true": others}
 
     # ---- the stream moved: the positive control
 
@@ -441,12 +452,12 @@ class Lab:
         named = {"evidence": step, "entropy": uncertain}
         found = {
             "doses": list(DOSES), "logit": [pushed(step, dose) for dose in DOSES], "slope": response(step),
-            "slopes of others": rounded(np.array([abs(response(other)) for other in others])),
+            "slopes of others": rounded(np.abs(each(response, others))),
             "slope on m": slope_on(m[rows], group.logit[rows]), "share": axes.removed_share(x, step),
         }
         for name, axis in named.items():
             found[f"{name} cut"] = effect(group, seen, said(axes.cut(x[rows], axis, mean)), rows) | axis_of(x, axis, group)
-        found["others cut"] = [effect(group, seen, said(axes.cut(x[rows], axis, mean)), rows) | axis_of(x, axis, group) for axis in others]
+        found["others cut"] = each(lambda axis: effect(group, seen, said(axes.cut(x[rows], axis, mean)), rows) | axis_of(x, axis, group), others)
         self.report(f"language_sula: the stream moved before layer {layer}")
         return found
 
@@ -479,7 +490,7 @@ def effect(group: Group, seen: edits.Seen, after: edits.Said, rows: slice) -> di
     `mae`: mean |H(model) - H(exact)| over prompts; `kl`: KL of the next token, bits, before from after; `moved`:
     mean |change of P(first label)|; `slope`: of the preference (nats) on m.
     """
-    before = edits.Said(seen.said.log2_prob[rows], seen.said.labels)
+    before = seen.said[rows]
     exact, m = group.exact[rows], group.m[rows]
     told = [np.abs(sula.binary_entropy(sula.chance(one.logit)) - exact).mean() for one in (before, after)]
     return {

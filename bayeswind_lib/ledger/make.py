@@ -9,11 +9,10 @@ Axes: B episodes, K scored positions, V values.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +38,7 @@ from bayeswind_lib.ledger.sampling import (
 )
 from bayeswind_lib.scoring import MEASURES, accuracy, entropy_bits, score_episodes
 from bayeswind_lib.training.environment import describe_environment
+from bayeswind_lib.training.performance import threads
 from bayeswind_lib.training.presets import N_EPISODES, PUBLISHED
 from bayeswind_lib.training.sweep import reached
 
@@ -71,7 +71,7 @@ def make_records(
         raise ValueError(f"no record is called {', '.join(unknown)}: choose among {', '.join(makers)}")
     makers = {name: maker for name, maker in makers.items() if not names or name in names}
     changed = []
-    with _one_thread():
+    with threads(1):
         about = describe_environment(torch.device("cpu"))
         for name, maker in makers.items():
             record = {"seed": SEED, "n_episodes": n_episodes} | maker(n_episodes) | about
@@ -338,13 +338,3 @@ def twin_scores(architecture: str, config: dict, tunnel) -> dict:
         if episodes.outcome == "categorical":
             draws[-1]["accuracy"] = accuracy(predicted, episodes, DRAW_EPISODES)[0]
     return summary(draws)
-
-
-@contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

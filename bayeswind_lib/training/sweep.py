@@ -29,7 +29,7 @@ from tqdm.auto import tqdm
 from bayeswind_lib import checkpoints, tunnels
 from bayeswind_lib.checkpoints.files import write_atomically
 from bayeswind_lib.scoring import MEASURES, Score, accuracy, score_episodes
-from bayeswind_lib.training import cluster
+from bayeswind_lib.training import cluster, performance
 from bayeswind_lib.training.loop import STATE, Interrupted, train
 from bayeswind_lib.training.plans import Cell
 from bayeswind_lib.training.presets import N_EPISODES
@@ -222,7 +222,7 @@ def attempt(
                 return {"busy": lock.read_text().strip()}
             if stop():
                 return {"interrupted": "stopped before it began"}
-            with _threads(threads):
+            with performance.threads(threads):
                 return {"row": row or run_cell(cell, folder, n_episodes, device=device, stop=stop)}
     except Interrupted as stopped:
         return {"interrupted": str(stopped)}
@@ -230,16 +230,6 @@ def attempt(
         return {"failed": f"{type(problem).__name__}: {problem}"}
     finally:
         cluster.ACTIVE.remove(ticket)
-
-
-@contextlib.contextmanager
-def _threads(number: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 class Progress:
