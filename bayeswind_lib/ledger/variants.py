@@ -9,7 +9,9 @@ Axes: n prompts, L layers, d coordinates of a value (G C), T tokens.
 
 from __future__ import annotations
 
+import itertools
 import math
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,18 +19,20 @@ import numpy as np
 import torch
 from torch import nn
 
-from bayeswind_lib import checkpoints, models, training, tunnels
+from bayeswind_lib import checkpoints, models, training
 from bayeswind_lib.language import diagnose, layouts, manifold
 from bayeswind_lib.ledger.language_geometry import pack, prompts_of
 from bayeswind_lib.probes import nulls
+from bayeswind_lib.probes.activations import activations
 from bayeswind_lib.training import plans
 from bayeswind_lib.training.plans import Cell
 from bayeswind_lib.training.sweep import read_row, weights_of
 
 NAME = "attention_variants"
 FOLDER = Path("runs/variants")
-SEED, PROMPTS, TWINS = 17, 100, 10
+SEED, PROMPTS, TWINS, EPISODES = 17, 100, 10, 500
 PLAIN = "multihead"
+COMPARED = {"shared": "multiquery", "window": "window4"}  # what stands in the ledger, less the plain one
 SHORT = 2  # updates of the runs that only try the code
 # What is compared: of the score, and the three diagnostics (attention twice: relative, and in bits).
 FIGURES = ("kl", "entropy_mae", "pc12", "participation", "cosine", "fall", "fall_bits", "first", "last")
@@ -50,20 +54,24 @@ def measure(n_episodes: int, folder: str | Path | None = None) -> dict:
     """Train what is missing, and measure all of it.
 
     Args:
-        n_episodes: on which networks are scored; fewer than 500 try the code, on two short runs a tunnel.
-        folder: of the sweep; `runs/variants` by default, and one beside it for short runs.
+        n_episodes: on which networks are scored, at most 500; with fewer the code is tried, on short runs.
+        folder: of the sweep; `runs/variants` by default, and one that is thrown away for short runs.
     """
-    cells, draws, n = plans.plan("variants"), TWINS, PROMPTS
-    if n_episodes < 500:
-        cells, draws, n, folder = short(cells), 3, 12, folder or FOLDER.with_name("variants-short")
-    folder = Path(folder or FOLDER)
-    training.sweep(cells, folder, workers=0, n_episodes=min(n_episodes, 500), report=lambda line: None)
-    return of_sweep(cells, folder, draws, n)
+    cells = plans.plan("variants")
+    if n_episodes >= EPISODES:
+        return _measure(cells, Path(folder or FOLDER), EPISODES, TWINS, PROMPTS)
+    with tempfile.TemporaryDirectory() as place:
+        return _measure(short(cells), Path(folder or place), n_episodes, 3, 12)
+
+
+def _measure(cells: Sequence[Cell], folder: Path, n_episodes: int, draws: int, n: int) -> dict:
+    training.sweep(cells, folder, workers=0, n_episodes=n_episodes, report=lambda line: None)
+    return {"n_episodes": n_episodes} | of_sweep(cells, folder, draws, n)
 
 
 def short(cells: Sequence[Cell]) -> list[Cell]:
-    """The plain, the grouped and a windowed network of two seeds, hardly trained."""
-    few = [c for c in cells if c.recipe.seed < 2 and is_plain(c) and name_of(c)[1] in (PLAIN, "grouped", "window4")]
+    """The plain, the multi-query and a windowed network of two seeds, hardly trained."""
+    few = [c for c in cells if c.recipe.seed < 2 and is_plain(c) and name_of(c)[1] in (PLAIN, *COMPARED.values())]
     return [Cell(c.name, c.recipe.but(steps=SHORT, eval_every=SHORT), c.preset) for c in few]
 
 
@@ -90,7 +98,7 @@ def of_sweep(cells: Sequence[Cell], folder: Path, draws: int, n: int) -> dict:
             entry["mean"] = {key: mean_of(entry["seeds"], key) for key in FIGURES}
             if name != PLAIN:
                 entry["less_plain"] = {key: paired(entry["seeds"], entries[PLAIN]["seeds"], key) for key in FIGURES}
-    return found | {"tunnels": tunnels_of} | {"ledger": ledger_values(tunnels_of)}
+    return found | {"tunnels": tunnels_of} | ledger_values(tunnels_of)
 
 
 def scores_of(row: dict) -> dict:
@@ -126,11 +134,25 @@ def values_of(network: nn.Module, given: Sequence[torch.Tensor]) -> np.ndarray:
 
 
 @torch.no_grad()
+def last_rows(network: nn.Module, tokens: torch.Tensor, window: int = 0) -> torch.Tensor:
+    """Attention of the last token, (n, T) tokens -> float64 (L, n, H, T), rows sum to 1.
+
+    Args:
+        window: how many tokens it sees; 0: as many as the network lets it.
+    """
+    if not window:
+        return torch.stack(network.attention_patterns(tokens))[:, :, :, -1].double()
+    layers = zip(network.blocks, activations(network, tokens, "normed.*").values(), strict=True)
+    scores = torch.stack([block.attention.scores(x)[:, :, -1] for block, x in layers]).double()
+    gone = torch.arange(tokens.shape[1]) < tokens.shape[1] - window
+    return scores.masked_fill(gone, -math.inf).softmax(-1)
+
+
 def attention_figures(network: nn.Module, given: Sequence[torch.Tensor], window: int = 0) -> dict:
     """How attention's entropy falls from the first layer to the last, at the last token of each prompt.
 
     Args:
-        window: attention that lies outside is struck out, and what is left made to sum to 1: what a
+        window: the same scores under this mask, layer by layer, with the stream as it was: what a
             window alone does to the same attention.
     Returns:
         fall: the share by which it falls, entropies over log2 of all tokens (the chapter's definition).
@@ -141,11 +163,8 @@ def attention_figures(network: nn.Module, given: Sequence[torch.Tensor], window:
     own = network.config.window
     seen, bits, lengths = [], [], []
     for length in sorted({len(prompt) for prompt in given}):
-        some = torch.stack([prompt for prompt in given if len(prompt) == length])
-        rows = torch.stack(network.attention_patterns(some))[:, :, :, -1].double()  # (L, n, H, T)
-        if window:
-            rows = rows * (torch.arange(length) >= length - window)
-            rows = rows / rows.sum(-1, keepdim=True)
+        some = torch.stack([prompt for prompt in given if len(prompt) == length])  # (n, T)
+        rows = last_rows(network, some, window)  # (L, n, H, T)
         bits.append((torch.special.entr(rows).sum(-1) / math.log(2)).mean(-1).T)  # (n, L)
         shown = min(length, window or length, own or length)
         lengths += [length] * len(some)
@@ -181,12 +200,10 @@ def twin_figures(config, given: Sequence[torch.Tensor], draw: int) -> dict:
 
 
 def prompts_for(tunnel: str, config: dict, n: int) -> list[torch.Tensor]:
-    """The prompts behind the record, from a tunnel's name and a network's stored configuration."""
+    """The prompts behind the record: for a tunnel of the plan, and a network's stored configuration."""
     network = models.Transformer(models.TransformerConfig(**config))
-    place = {"bijection": {"n_values": 8}, "hmm": None}[tunnel]
-    cell = next(c for c in plans.plan("variants") if c.recipe.tunnel == tunnel)
-    network.record = {"tunnel": tunnel, "tunnel_config": place or cell.recipe.tunnel_config}
-    assert tunnels.build(tunnel, network.record["tunnel_config"])
+    cell = next(cell for cell in plans.plan("variants") if cell.recipe.tunnel == tunnel)
+    network.record = {"tunnel": tunnel, "tunnel_config": cell.recipe.tunnel_config}
     return given_to(network, n)
 
 
@@ -216,6 +233,33 @@ def paired(these: dict, those: dict, key: str) -> dict | None:
     return {"value": mean, "low": mean - half, "high": mean + half, "seeds": len(apart), "above": int((apart > 0).sum())}
 
 
-def ledger_values(entries: dict) -> dict:
-    """The few numbers that stand in the ledger."""
-    return {}
+def exchanged(these: dict, those: dict, key: str) -> dict:
+    """`paired` if the two networks of each seed change places or do not: all ways to deal them out."""
+    apart = np.array([these[seed][key] - those[seed][key] for seed in these if seed in those])
+    signs = np.array(list(itertools.product((1, -1), repeat=len(apart))))
+    return diagnose.interval((signs * apart).mean(1))
+
+
+def ledger_values(tunnels_of: dict) -> dict:
+    """The few numbers that stand in the ledger, and their nulls by kind, each flat.
+
+    By how much the fall of entropy of the plain network is above that of another; and of all networks
+    the lowest share of two components and the highest cosine of keys.
+    """
+    measured, dealt = {}, {}
+    for tunnel, entries in tunnels_of.items():
+        plain = entries[PLAIN]["seeds"]
+        for what, name in COMPARED.items():
+            measured[f"{what} {tunnel}"] = paired(plain, entries[name]["seeds"], "fall")["value"]
+            dealt[f"{what} {tunnel}"] = exchanged(plain, entries[name]["seeds"], "fall")
+    every = [entry for entries in tunnels_of.values() for entry in entries.values()]
+    keyed = [entry for entry in every if entry["mean"]["cosine"]]
+    measured["pc12"] = min(entry["mean"]["pc12"]["value"] for entry in every)
+    measured["cosine"] = max(entry["mean"]["cosine"]["value"] for entry in keyed)
+    ends = ("null", "low", "high")
+    twins = {
+        "pc12": {end: min(entry["twins"]["pc12"][end] for entry in every) for end in ends},
+        "cosine": {end: max(entry["twins"]["cosine"][end] for entry in keyed) for end in ends},
+    }
+    draws = every[0]["twins"]["pc12"]["draws"]
+    return {"ledger": measured, "dealt_seeds": dealt, "untrained": {key: one | {"draws": draws} for key, one in twins.items()}}
