@@ -93,7 +93,8 @@ def test_one_part_is_exchanged_and_nothing_else():
 def test_wide_networks_have_the_parameters_of_the_plain_one():
     count = {name: one["parameters"] for name, one in RECORD["tunnels"]["bijection"].items()}
     for name in ("grouped-wide", "multiquery-wide"):
-        assert count[name] == pytest.approx(count["multihead"], rel=0.005) > count[name.removesuffix("-wide")]
+        assert count[name] == pytest.approx(count["multihead"], rel=0.005)
+        assert count[name] > 1.1 * count[name.removesuffix("-wide")]
     assert count["window4"] == count["window8"] == count["multihead"]
 
 

@@ -30,7 +30,7 @@ from bayeswind_lib.training.sweep import read_row, weights_of
 
 NAME = "attention_variants"
 FOLDER = Path("runs/variants")
-SEED, PROMPTS, TWINS, EPISODES = 17, 100, 10, 500
+SEED, PROMPTS, TWINS, EPISODES = 17, 100, 20, 500
 PLAIN = "multihead"
 COMPARED = {"shared": "multiquery", "window": "window4"}  # what stands in the ledger, less the plain one
 SHORT = 2  # updates of the runs that only try the code
