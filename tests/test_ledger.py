@@ -528,7 +528,7 @@ def small_records(monkeypatch):
     monkeypatch.setattr(gradient, "TUNNELS", ("bijection",))
 
 
-ALL_RECORDS = sorted(["facts", "hmm_rungs", "networks", "recall_rungs", "reference_rungs", "regression_rungs",
+ALL_RECORDS = sorted(["attention_variants", "facts", "hmm_rungs", "networks", "recall_rungs", "reference_rungs", "regression_rungs",
                       *probed.RECORDS])
 
 

@@ -101,6 +101,39 @@ def test_every_shipped_network_runs_in_the_page(page, architecture):
     assert {name: found for name, found in apart.items() if found["logits"] > SINGLE or found["entropy"] > SINGLE} == {}
 
 
+@pytest.mark.parametrize("changes", [
+    {"n_key_heads": 2}, {"n_key_heads": 1, "positions": "rotary"}, {"window": 4}, {"n_key_heads": 2, "window": 3, "attention": "uniform"},
+    {"n_key_heads": 1, "window": 5, "positions": "rotary", "without_attention": (0,)},
+])  # fmt: skip
+def test_shared_key_heads_and_windows_run_in_the_page(page, folder, changes):
+    """Logits and patterns of networks with weights drawn at random, token by token and at once."""
+    tunnel, rng = bw.tunnels.Bijection(6), torch.Generator().manual_seed(7)
+    wanted = bw.models.TransformerConfig.__dataclass_fields__
+    sizes = {"n_layers": 2, "n_heads": 4, "width": 16, "hidden": 24, "init": "fan_in"} | changes
+    config = {k: v for k, v in tunnel.interface.to_dict().items() if k in wanted} | sizes
+    model = bw.models.build("transformer", config, rng).requires_grad_(False).eval()
+    name = "tried-" + "-".join(str(part) for pair in changes.items() for part in pair if isinstance(part, str | int))
+    record = {"tunnel": "bijection", "tunnel_config": tunnel.config, "architecture": "transformer", "config": model.config.to_dict()}
+    file = bw.checkpoints.save(model, record, name, 0, folder / "networks").stem
+    tokens = tunnel.sample(1, rng).inputs
+    whole, grown = page.evaluate(
+        """async ([file, tokens]) => {
+          const network = await bwNetwork.fetch(file), plain = (seen) => ({logits: seen.logits.map(row => [...row]), patterns: seen.patterns});
+          const whole = plain(network.run(tokens));
+          network.passes.splice(0);
+          for (let t = 1; t < tokens.length; t++) network.run(tokens.slice(0, t));
+          return [whole, plain(network.run(tokens))];
+        }""",
+        [file, tokens[0].tolist()],
+    )
+    for seen in (whole, grown):
+        np.testing.assert_allclose(seen["logits"], model(tokens)[0], atol=SINGLE)
+        drawn = [rows for rows in seen["patterns"] if rows[0]]
+        for pattern, heads in zip(model.attention_patterns(tokens), drawn, strict=True):
+            full = np.array([[row + [0] * (len(mine) - len(row)) for row in mine] for mine in heads])
+            np.testing.assert_allclose(full, pattern[0], atol=1e-5)
+
+
 def test_a_wrong_product_is_found(browser, site):
     """The comparison goes red when one row of one map of six layers is off by a tenth."""
     page = browser.new_page()

@@ -82,7 +82,7 @@ class Pass:
         weights: the maps.
         queries: (B, H, T, C), turned if positions are rotary.
         keys, values: (B, G, T, C), likewise turned, and (B, G, T, V).
-        scores: (B, H, T, T), query by key; -inf where a key is later.
+        scores: (B, H, T, T), query by key; -inf where a key is later, or before the window.
         pattern: (B, H, T, T), the attention weights; rows sum to 1.
         context: (B, H, T, V), what each head returns.
         rotary, temperature: as given.
@@ -118,18 +118,25 @@ class Pass:
         return x.unflatten(1, (-1, self.weights.serves)).sum(2)
 
 
-def attend(queries: torch.Tensor, keys: torch.Tensor, scale: float, causal: bool = True) -> tuple[torch.Tensor, torch.Tensor]:
+def attend(
+    queries: torch.Tensor, keys: torch.Tensor, scale: float, causal: bool = True, window: int = 0,
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Scores and attention weights of queries and keys (B, H, T, C): two of shape (B, H, T, T)."""
     scores = queries @ keys.transpose(-2, -1) * scale
     if causal:
         T = scores.shape[-1]
         future = torch.ones(T, T, dtype=torch.bool, device=scores.device).triu(1)
         scores = scores.masked_fill(future, -math.inf)
+    if window:
+        T = scores.shape[-1]
+        gone = torch.ones(T, T, dtype=torch.bool, device=scores.device).tril(-window)
+        scores = scores.masked_fill(gone, -math.inf)
     return scores, scores.softmax(-1)
 
 
 def forward(
     inputs: torch.Tensor, weights: Weights, *, causal: bool = True, rotary: bool = False, temperature: float = 1.0,
+    window: int = 0,
 ) -> Pass:
     """Run attention, and keep everything.
 
@@ -138,6 +145,7 @@ def forward(
         causal: whether a query sees only keys up to its own place.
         rotary: whether queries and keys are turned by their place.
         temperature: scores are divided by it; above 0.
+        window: a query sees no key that lies this many places before it, or more; 0: all.
     Raises:
         ValueError: if the inputs do not fit the weights, or the temperature is not above 0.
     """
@@ -150,7 +158,7 @@ def forward(
     q, k = turn(q), turn(k)
     share = weights.serves
     scale = 1 / (temperature * math.sqrt(q.shape[-1]))
-    scores, pattern = attend(q, k.repeat_interleave(share, 1), scale, causal)
+    scores, pattern = attend(q, k.repeat_interleave(share, 1), scale, causal, window)
     context = pattern @ v.repeat_interleave(share, 1)
     return Pass(inputs, weights, q, k, v, scores, pattern, context, rotary, temperature)
 

@@ -170,7 +170,7 @@ def opened(model, layer: int, inputs: torch.Tensor, targets: torch.Tensor) -> tu
             (B, K), or probabilities (B, K, Y): then the loss is its expectation under them.
     Returns:
         the pass; the upstream gradient (B, H, T, V); and autograd's own gradients at "pattern"
-        (B, H, T, T) and at the maps "query", "key", "value" (H, D, C).
+        (B, H, T, T) and at the maps "query" (H, D, C), "key" and "value" (G, D, C).
     Raises:
         ValueError: if the layer has no trained attention.
     """
@@ -193,12 +193,12 @@ def opened(model, layer: int, inputs: torch.Tensor, targets: torch.Tensor) -> tu
     finally:
         for hook in hooks:
             hook.remove()
-    H = block.n_heads
-    maps = {n: _by_head(getattr(block, n).weight.detach(), H) for n in names}
+    H, heads = block.n_heads, dict(zip(names, (block.n_heads, block.n_groups, block.n_groups), strict=True))
+    maps = {n: _by_head(getattr(block, n).weight.detach(), heads[n]) for n in names}
     output = block.output.weight.detach().T.unflatten(0, (H, -1))
-    done = attention.forward(seen["inputs"], Weights(**maps, output=output), rotary=block.rotary)
+    done = attention.forward(seen["inputs"], Weights(**maps, output=output), rotary=block.rotary, window=block.window)
     upstream = seen["context"].grad.unflatten(-1, (H, -1)).transpose(1, 2)
-    truth = {"pattern": seen["pattern"].grad} | {n: _by_head(getattr(block, n).weight.grad, H) for n in names}
+    truth = {"pattern": seen["pattern"].grad} | {n: _by_head(getattr(block, n).weight.grad, heads[n]) for n in names}
     for parameter, asked, grad in given:
         parameter.requires_grad_(asked).grad = grad
     return done, upstream, truth

@@ -2,7 +2,7 @@
 
 Records: `reference_rungs`, `hmm_rungs`, `regression_rungs`, `recall_rungs` (see make_rungs.py),
 `facts` (counts and arithmetic), `networks` (every shipped network on fresh episodes, beside
-untrained twins) and `probe_...` (networks opened; see the folder probed). One thread, so that a second run gives the same digits.
+untrained twins), `attention_variants` (one recipe with one part exchanged, trained here) and `probe_...` (networks opened; see the folder probed). One thread, so that a second run gives the same digits.
 
 Axes: B episodes, K scored positions, V values.
 """
@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from bayeswind_lib import checkpoints, models, tunnels
-from bayeswind_lib.ledger import probed, store
+from bayeswind_lib.ledger import probed, store, variants
 from bayeswind_lib.ledger.make_rungs import (
     hmm_rungs,
     recall_rungs,
@@ -66,6 +66,7 @@ def make_records(
         "reference_rungs": reference_rungs, "hmm_rungs": hmm_rungs,
         "regression_rungs": regression_rungs, "recall_rungs": recall_rungs, "facts": facts,
         "networks": functools.partial(networks, known=store.read("networks", folder) if keep else None),
+        variants.NAME: variants.measure,
     } | probed.makers()
     if unknown := sorted(set(names) - set(makers)):
         raise ValueError(f"no record is called {', '.join(unknown)}: choose among {', '.join(makers)}")

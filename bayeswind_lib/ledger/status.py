@@ -289,6 +289,7 @@ NULLS = {
     "noise_values": "as many vectors of noise", "like_values": "noise of the same covariance",
     "two_layers": "two layers drawn at random", "dealt_labels": "the domains' labels dealt out anew",
     "random_maps": "random directions",
+    "dealt_seeds": "the two networks of a seed exchanged",
     "as_large": "axes drawn at random that carry as much variance",
     "independent": "sequences without a rule",
     "shuffled": "answers of other sequences", "gaussian": "one Gaussian cloud of the same covariance",

@@ -19,6 +19,7 @@ from bayeswind_lib.training.recipe import Recipe
 
 # Plans whose cells bear the names of other plans' cells.
 CONTROLS = ("rates", "doubled", "longer", "optimisers", "convergence")
+OWN_RECORD = ("variants",)  # plans whose results lie in a record of their own, not among the runs
 KINDS = ("plain", "rate", "doubled", "both", "longer", "unplanned", "other")
 TRIED = ("rate", "doubled", "both", "longer")  # what else was tried of a name
 

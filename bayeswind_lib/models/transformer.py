@@ -1,7 +1,8 @@
 """A transformer to be read in one sitting: pre-norm, causal, every intermediate named.
 
 Axes: B episodes, T tokens, K scored positions, Y outcomes,
-      D channels (`width`), H heads, C channels of one head (D / H), M hidden units.
+      D channels (`width`), H heads, C channels of one head (D / H), M hidden units,
+      G heads of keys and values (H, or fewer that queries share).
 """
 
 from __future__ import annotations
@@ -27,6 +28,11 @@ class TransformerConfig(Config):
 
     Attributes:
         n_layers, n_heads, width, hidden: depth, H, D and M.
+        n_key_heads: G, heads of keys and values. None: as many as heads (multi-head attention,
+            as published). Fewer: each serves H / G heads of queries in a row (grouped-query
+            attention; Ainslie et al., 2023); 1: all of them (multi-query; Shazeer, 2019).
+        window: a token sees itself and the window - 1 tokens before it (sliding window; Beltagy
+            et al., 2020). 0: all before it, as published.
         positions: how a token's place enters.
             "learned": a trained vector a position, `n_positions` of them.
             "sinusoidal": fixed waves of geometric wavelengths (Vaswani et al., 2017).
@@ -53,6 +59,8 @@ class TransformerConfig(Config):
     n_heads: int = 6
     width: int = 192
     hidden: int = 768
+    n_key_heads: int | None = None
+    window: int = 0
     positions: str = "learned"
     attention: str = "softmax"
     without_attention: tuple[int, ...] = ()
@@ -67,6 +75,13 @@ class TransformerConfig(Config):
                 f"width is {self.width} and n_heads is {self.n_heads}: "
                 "the heads must divide the width evenly"
             )
+        if self.n_groups < 1 or self.n_heads % self.n_groups:
+            raise ValueError(
+                f"n_key_heads is {self.n_key_heads} and n_heads is {self.n_heads}: every head of "
+                "keys serves as many heads of queries, so it must divide their number"
+            )
+        if self.window < 0:
+            raise ValueError(f"window is {self.window}: give a number of tokens, or 0 for all")
         for name, allowed in CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(
@@ -86,18 +101,25 @@ class TransformerConfig(Config):
             )
 
     @property
+    def n_groups(self) -> int:
+        """G, how many heads of keys and values there are."""
+        return self.n_heads if self.n_key_heads is None else self.n_key_heads
+
+    @property
     def n_parameters(self) -> int:
         """The parameter count by formula: V D + T D + L (4 D^2 + 2 D M + M + 3 D) + D.
 
         With M = 4 D this is V D + T D + L (12 D^2 + 7 D) + D: tied head, no bias in the
         attention, a bias in the feed-forward layer, one gain per norm. Features in place of
         tokens cost (F + 1) D, an untied head (D + 1) Y; T D is due for trained positions only;
-        a convolution over c tokens has (c + 1) D.
+        a convolution over c tokens has (c + 1) D. With G heads of keys, 2 D^2 of the 4 D^2 (the
+        keys and the values) shrink by the factor G / H. A window costs nothing and saves nothing.
         """
         D, M, off = self.width, self.hidden, len(self.without_attention)
-        maps = 4 if self.attention == "softmax" else 2  # queries and keys are not needed
+        shared = D * D * self.n_groups // self.n_heads  # a map of keys, or one of values
+        maps = 2 * (D * D + shared) if self.attention == "softmax" else D * D + shared
         block = 2 * D * M + M + 2 * D
-        count = self.n_layers * block + (self.n_layers - off) * (maps * D * D + D) + D
+        count = self.n_layers * block + (self.n_layers - off) * (maps + D) + D
         count += self.n_tokens * D if self.n_tokens else (self.n_features + 1) * D
         count += self.n_positions * D if self.positions in TABLES else 0
         count += (D + 1) * self.n_outputs if self.first_output_token is None else 0
@@ -114,23 +136,29 @@ class Attention(nn.Module):
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
-        D, self.n_heads = config.width, config.n_heads
+        D, self.n_heads, self.n_groups = config.width, config.n_heads, config.n_groups
+        self.channels, self.window = D // self.n_heads, config.window
+        shared = self.n_groups * self.channels  # channels of all keys, D unless heads share them
         self.rotary, self.uniform = config.positions == "rotary", config.attention == "uniform"
         if not self.uniform:
             self.query = nn.Linear(D, D, bias=False)
-            self.key = nn.Linear(D, D, bias=False)
-        self.value = nn.Linear(D, D, bias=False)
+            self.key = nn.Linear(D, shared, bias=False)
+        self.value = nn.Linear(D, shared, bias=False)
         self.output = nn.Linear(D, D, bias=False)
         self.pattern = nn.Identity()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:  # (B, T, D) -> (B, T, D)
         B, T, D = x.shape
         scores = self.scores(x)  # (B, H, T, T) query by key
-        future = torch.ones(T, T, dtype=torch.bool, device=x.device).triu(1)  # (T, T), later keys
-        scores = scores.masked_fill(future, float("-inf"))  # (B, H, T, T)
+        scores = scores.masked_fill(self.unseen(T, x.device), float("-inf"))  # (B, H, T, T)
         pattern = self.pattern(scores.softmax(dim=-1))  # (B, H, T, T), rows sum to 1
-        mixed = pattern @ self.heads(self.value(x))  # (B, H, T, C)
+        mixed = pattern @ self.shared(self.heads(self.value(x)))  # (B, H, T, C)
         return self.output(mixed.transpose(1, 2).reshape(B, T, D))  # (B, T, D)
+
+    def unseen(self, length: int, device: torch.device | None = None) -> torch.Tensor:
+        """Which keys a query may not look at: bool (T, T), later ones and those before the window."""
+        every = torch.ones(length, length, dtype=torch.bool, device=device)
+        return every.triu(1) | every.tril(-self.window) if self.window else every.triu(1)
 
     def scores(self, x: torch.Tensor) -> torch.Tensor:
         """How well each query fits each key: (B, T, D) -> (B, H, T, T)."""
@@ -138,14 +166,19 @@ class Attention(nn.Module):
         if self.uniform:
             return x.new_zeros(B, self.n_heads, T, T)
         q = self.heads(self.query(x))  # (B, H, T, C)
-        k = self.heads(self.key(x))  # (B, H, T, C)
+        k = self.heads(self.key(x))  # (B, G, T, C)
         if self.rotary:
             q, k = rotate(q), rotate(k)
-        return q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        return q @ self.shared(k).transpose(-2, -1) / math.sqrt(q.shape[-1])
 
     def heads(self, x: torch.Tensor) -> torch.Tensor:
-        """Split the channels into heads: (B, T, D) -> (B, H, T, C)."""
-        return x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+        """Split the channels into heads: (B, T, D) -> (B, H, T, C); (B, T, G C) -> (B, G, T, C)."""
+        return x.unflatten(-1, (-1, self.channels)).transpose(1, 2)
+
+    def shared(self, x: torch.Tensor) -> torch.Tensor:
+        """Keys or values as each head of queries uses them: (B, G, T, C) -> (B, H, T, C)."""
+        repeats = self.n_heads // self.n_groups
+        return x if repeats == 1 else x.repeat_interleave(repeats, dim=1)
 
 
 class FeedForward(nn.Module):

@@ -22,13 +22,14 @@ from torch import nn
 from bayeswind_lib.probes.ablation import Bench, Effect
 from bayeswind_lib.probes.activations import activations, edit, resume
 from bayeswind_lib.probes.nulls import Measured, untrained
+from bayeswind_lib.probes.sites import for_each_query
 from bayeswind_lib.tunnels import Episodes
 
 NULLS = ("isotropic", "untrained", "shuffled", "matched")
 
 
 def key_vectors(model: nn.Module, tokens: torch.Tensor, layer: int = 0) -> torch.Tensor:
-    """The keys that single tokens have, without positions: int64 (n,) -> (H, n, C).
+    """The keys that single tokens have, without positions: int64 (n,) -> (H, n, C); (G, n, C) where heads share keys.
 
     Exact in layer 0 of a network without position vectors; elsewhere a token alone says what its
     embedding contributes to the key.
@@ -43,7 +44,7 @@ def key_vectors(model: nn.Module, tokens: torch.Tensor, layer: int = 0) -> torch
         raise ValueError(f"layer {layer} has no keys: it has no attention, or a uniform one")
     with torch.no_grad():
         keys = block.attention.key(block.norm1(model.tokens(tokens)))  # (n, D)
-    return keys.unflatten(-1, (block.attention.n_heads, -1)).transpose(0, 1)  # (H, n, C)
+    return keys.unflatten(-1, (block.attention.n_groups, -1)).transpose(0, 1)  # (H, n, C)
 
 
 def mean_cosine(x: torch.Tensor, centred: bool = False, signed: bool = False) -> torch.Tensor:
@@ -148,10 +149,10 @@ def pick(keys: torch.Tensor, head: int | None) -> torch.Tensor:
 def shuffled_keys(model: nn.Module, tokens: torch.Tensor, layer: int, rng: torch.Generator) -> torch.Tensor:
     """Keys of tokens where each row of W_K has its weights in another order: (H, n, C)."""
     block = model.blocks[layer]
-    weight = block.attention.key.weight  # (D, D)
+    weight = block.attention.key.weight  # (G C, D)
     order = torch.rand(weight.shape, generator=rng).argsort(1)
     keys = block.norm1(model.tokens(tokens)) @ weight.gather(1, order).T
-    return keys.unflatten(-1, (block.attention.n_heads, -1)).transpose(0, 1)
+    return keys.unflatten(-1, (block.attention.n_groups, -1)).transpose(0, 1)
 
 
 def matched_gaussian(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
@@ -252,7 +253,7 @@ def scores_in_place(model: nn.Module, episodes: Episodes, layer: int = 0) -> dic
         places of values, told apart by the key before them (what a lookup at that place needs).
     """
     parts = activations(model, episodes.inputs, [f"query.{layer}", f"key.{layer}"])
-    q, k = parts[f"query.{layer}"][:, :, ASKED], parts[f"key.{layer}"]
+    q, k = parts[f"query.{layer}"][:, :, ASKED], for_each_query(parts[f"key.{layer}"], model.config.n_heads)
     asked, values = episodes.latents["keys"], episodes.latents["values"]
     V = model.config.n_outputs
     queries, n_shown = token_means(q, asked, V), k[:, :, SHOWN].shape[2]

@@ -18,6 +18,7 @@ from torch import nn
 
 from bayeswind_lib.probes.activations import activations, edit, resume
 from bayeswind_lib.probes.nulls import Measured, against, untrained
+from bayeswind_lib.probes.sites import for_each_query
 from bayeswind_lib.tunnels import Episodes
 
 
@@ -147,7 +148,7 @@ def _margin(model, inputs, layer: str, place: torch.Tensor, known: torch.Tensor)
     if model.config.attention != "softmax":
         return torch.full((H,), torch.nan, dtype=torch.float64)
     parts = activations(model, inputs, [f"query.{layer}", f"key.{layer}"])
-    q, k = (x[:, :, ::2].double() for x in parts.values())  # (B, H, K, C)
+    q, k = (for_each_query(x[:, :, ::2].double(), H) for x in parts.values())  # (B, H, K, C)
     cosine = torch.nn.functional.cosine_similarity(q[:, :, :, None], k[:, :, None], dim=-1)  # (B, H, K, K)
     earlier = torch.ones(cosine.shape[-2:], dtype=torch.bool).tril(-1)
     here = _at(cosine, place)  # (B, H, K)
@@ -369,7 +370,8 @@ def cosine_gap(model: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
     seen = torch.ones(inputs.shape[1], inputs.shape[1], dtype=torch.bool).tril()[4::2]  # (K - 2, T)
     gaps = []
     for layer in layers:
-        q, k = activations(model, inputs, [f"query.{layer}", f"key.{layer}"]).values()
+        both = activations(model, inputs, [f"query.{layer}", f"key.{layer}"]).values()
+        q, k = (for_each_query(x, model.config.n_heads) for x in both)  # (B, H, T, C)
         unit = [torch.nn.functional.normalize(x.double(), dim=-1) for x in (q[:, :, 4::2], k)]
         cosine = unit[0] @ unit[1].transpose(-2, -1)  # (B, H, K - 2, T)
         mean = (cosine * seen).sum(-1) / seen.sum(-1)

@@ -4,8 +4,8 @@ A *site* is an activation that a forward pass computes: what a module is given, 
 on. The names are the same across networks, and end with the number of the layer: "residual.2" is
 the stream that enters layer 2, and that of the last layer's number plus one leaves the stack.
 
-Axes: B episodes, T tokens, D channels (`width`), H heads, C channels of one head, M hidden units;
-      of a Mamba E channels of a mixer, N numbers of state a channel.
+Axes: B episodes, T tokens, D channels (`width`), H heads, C channels of one head, M hidden units,
+      G heads of keys and values (H, unless queries share them); of a Mamba E channels of a mixer, N numbers of state a channel.
 """
 
 from __future__ import annotations
@@ -24,6 +24,17 @@ def merge_heads(x: torch.Tensor) -> torch.Tensor:
     return x.transpose(1, 2).flatten(2)
 
 
+def for_each_query(x: torch.Tensor, n_heads: int) -> torch.Tensor:
+    """Keys or values, once for each head of queries that uses them: (B, G, T, C) -> (B, H, T, C).
+
+    Raises:
+        ValueError: if H is no multiple of G.
+    """
+    if n_heads % x.shape[1]:
+        raise ValueError(f"{x.shape[1]} heads of keys do not serve {n_heads} heads evenly")
+    return x.repeat_interleave(n_heads // x.shape[1], 1)
+
+
 @dataclass(frozen=True)
 class Site:
     """One named activation.
@@ -34,7 +45,7 @@ class Site:
         given: whether it is what the module is given (its first input), or what it hands on.
         axes: names of its axes.
         words: what it is.
-        heads: H if the module's channels are to be split into heads, else 0.
+        heads: H (or G) if the module's channels are to be split into heads, else 0.
         derive: what makes the activation of the module, its inputs and its output, for an
             activation that no module hands on; such a site can be read and not changed.
     """
@@ -82,7 +93,7 @@ def shapes(model: nn.Module, batch_size: int = 1, n_tokens: int | None = None) -
     heads = getattr(config, "n_heads", 1)
     sizes = {
         "B": batch_size, "T": n_tokens or config.n_positions, "D": config.width, "H": heads,
-        "C": config.width // heads, "M": getattr(config, "hidden", 0),
+        "G": getattr(config, "n_groups", heads), "C": config.width // heads, "M": getattr(config, "hidden", 0),
         "E": getattr(config, "channels", 0), "N": getattr(config, "n_states", 0),
     }
     return {name: tuple(sizes[axis] for axis in site.axes.split()) for name, site in sites(model).items()}
@@ -98,12 +109,12 @@ def table(model: nn.Module) -> list[dict[str, str]]:
 
 
 def _transformer(config) -> Iterator[Site]:
-    H = config.n_heads
+    heads = (config.n_heads, config.n_groups)
     for layer in range(config.n_layers):
         block = f"blocks.{layer}"
         yield Site(f"residual.{layer}", block, True, "B T D", "the stream that enters the layer")
         if layer not in config.without_attention:
-            yield from _attention(layer, f"{block}.attention", H, config.attention == "softmax")
+            yield from _attention(layer, f"{block}.attention", *heads, config.attention == "softmax")
         yield Site(f"middle.{layer}", f"{block}.norm2", True, "B T D",
                    "the stream between attention and feed-forward")
         yield Site(f"normed_middle.{layer}", f"{block}.norm2", False, "B T D",
@@ -115,14 +126,15 @@ def _transformer(config) -> Iterator[Site]:
     yield from _ends(config.n_layers)
 
 
-def _attention(layer: int, attention: str, heads: int, scores: bool) -> Iterator[Site]:
+def _attention(layer: int, attention: str, heads: int, groups: int, scores: bool) -> Iterator[Site]:
+    shared = "B H T C" if groups == heads else "B G T C"
     yield Site(f"normed.{layer}", attention, True, "B T D", "the normed copy that attention reads")
     if scores:
         yield Site(f"query.{layer}", f"{attention}.query", False, "B H T C",
                    "queries, before any rotation", heads)
-        yield Site(f"key.{layer}", f"{attention}.key", False, "B H T C",
-                   "keys, before any rotation", heads)
-    yield Site(f"value.{layer}", f"{attention}.value", False, "B H T C", "values", heads)
+        yield Site(f"key.{layer}", f"{attention}.key", False, shared,
+                   "keys, before any rotation", groups)
+    yield Site(f"value.{layer}", f"{attention}.value", False, shared, "values", groups)
     yield Site(f"pattern.{layer}", f"{attention}.pattern", False, "B H T T",
                "attention weights, query by key; rows sum to 1")
     yield Site(f"head.{layer}", f"{attention}.output", True, "B H T C",

@@ -252,6 +252,47 @@ def frozen() -> list[Cell]:
     return cells
 
 
+# A small transformer, and what is exchanged in it; "wide" ones get the parameters back as hidden units.
+SMALLER = {"n_layers": 3, "n_heads": 4, "width": 32, "hidden": 64, "init": "fan_in"}
+ATTENTION: dict[str, dict] = {
+    "multihead": {},
+    "grouped": {"n_key_heads": 2},
+    "multiquery": {"n_key_heads": 1},
+    "window8": {"window": 8},
+    "window4": {"window": 4},
+    "uniform": {"attention": "uniform"},
+    "grouped-wide": {"n_key_heads": 2, "hidden": 80},
+    "multiquery-wide": {"n_key_heads": 1, "hidden": 88},
+}
+# Where: eliminating takes all values shown; a filtered state forgets (one HMM for all episodes, no header).
+PLACES = {
+    "bijection": {"tunnel_config": {"n_values": 8}, "steps": 200},
+    "hmm": {"variant": "fixed", "tunnel_config": {"length": 16}, "steps": 120},
+}
+FIVE = (0, 1, 2, 3, 4)
+
+
+def variants() -> list[Cell]:
+    """One recipe with one part of attention exchanged; for the first seed also at half the rate."""
+    cells = [_exchanged(*pair, 0, factor) for factor in (1.0, 0.5) for pair in exchanges()]
+    return cells + [_exchanged(*pair, seed) for seed in FIVE[1:] for pair in exchanges()]
+
+
+def exchanges() -> list[tuple[str, str]]:
+    """Tunnels and names of attention that are compared; wide networks in the bijection only."""
+    pairs = itertools.product(PLACES, ATTENTION)
+    return [(tunnel, name) for tunnel, name in pairs if tunnel == "bijection" or "wide" not in name]
+
+
+def _exchanged(tunnel: str, name: str, seed: int, factor: float = 1.0) -> Cell:
+    place = dict(PLACES[tunnel])
+    rate, size = 2e-2 * factor, SMALLER | ATTENTION[name]
+    return cell(
+        tunnel, "transformer", place.pop("variant", None), seed, label=f"variants-{name}", model_config=size,
+        supervision="posterior", batch_size=32, eval_every=place["steps"], learning_rate=rate, matrix_learning_rate=rate, **place,
+    )
+
+
 ADAMW_RATES = (5e-4, 1e-3, 2e-3, 4e-3, 8e-3)
 MUON_RATES = (5e-3, 1e-2, 2e-2, 4e-2, 8e-2)
 
@@ -287,6 +328,7 @@ PLANS: dict[str, Callable[[], list[Cell]]] = {
     "convergence": convergence,
     "snapshots": snapshots,
     "frozen": frozen,
+    "variants": variants,
 }
 
 

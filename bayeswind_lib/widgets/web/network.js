@@ -4,6 +4,7 @@
 // A classic script, so that it also runs from a folder. Weights are .safetensors files, in half or
 // single precision; see `fetch` below for where they come from.
 // Names as in the library: B = 1, T tokens, D channels, H heads, C = D / H, M units, K questions,
+// G heads of keys and values (H unless queries share them), E = G C,
 // Y outcomes, n new tokens, p tokens that are known from the run before.
 (function () {
   "use strict";
@@ -380,6 +381,11 @@
 
   const TABLES = ["learned", "random_offset", "random_subset"]; // those with a trained vector a position
 
+  // G, H and C of a transformer.
+  function headsOf({ n_heads: H, n_key_heads: G, width: D }) {
+    return { H, G: G || H, C: D / H };
+  }
+
   class Transformer extends Network {
     // As in Network, and patterns[l][h][query][key] and heads[l][h], (T, C), what each head hands on.
     // What may be changed on the way:
@@ -477,10 +483,10 @@
   // that the next token costs itself alone. The mask is causal, so what is known stays true.
   class Pass {
     constructor(network, off, means, change) {
-      const { n_layers: L, n_heads: H, width: D } = network.config;
+      const { n_layers: L, width: D } = network.config, { H, G, C } = headsOf(network.config);
       Object.assign(this, { network, off, means, change, inputs: [], logits: new Map() });
       this.layers = range(L).map(() => ({
-        keys: new Rows(D), values: new Rows(D), given: new Rows(D), written: new Rows(D), patterns: range(H).map(() => []),
+        keys: new Rows(G * C), values: new Rows(G * C), given: new Rows(D), written: new Rows(D), patterns: range(H).map(() => []),
       }));
     }
 
@@ -530,12 +536,13 @@
     }
 
     attend(x, l, p) {
-      const { network } = this, { n_heads: H, width: D, attention = "softmax", positions } = network.config;
+      const { network } = this, { width: D, attention = "softmax", positions } = network.config;
+      const { H, G, C } = headsOf(network.config);
       const part = `blocks.${l}.attention`, layer = this.layers[l], n = x.length / D;
       const even = attention === "uniform";
-      const turned = (rows) => (positions === "rotary" ? rotate(rows, D / H, D, p) : rows);
-      const q = even ? null : turned(network.linear(`${part}.query`, x));
-      if (!even) layer.keys.push(turned(network.linear(`${part}.key`, x)));
+      const turned = (rows, width) => (positions === "rotary" ? rotate(rows, C, width, p) : rows);
+      const q = even ? null : turned(network.linear(`${part}.query`, x), D);
+      if (!even) layer.keys.push(turned(network.linear(`${part}.key`, x), G * C));
       layer.values.push(network.linear(`${part}.value`, x));
       const mixed = new Float32Array(n * D);
       for (let h = 0; h < H; h++) this.mix(q, l, h, p, mixed);
@@ -545,14 +552,17 @@
 
     // One head at the new tokens: its patterns are noted, and what it hands on is put into `mixed`.
     mix(q, l, h, p, mixed) {
-      const { width: D, n_heads: H } = this.network.config, C = D / H, n = mixed.length / D, layer = this.layers[l];
-      const keys = layer.keys.data, values = layer.values.data;
+      const { width: D, window = 0 } = this.network.config, { H, G, C } = headsOf(this.network.config);
+      const n = mixed.length / D, layer = this.layers[l], keys = layer.keys.data, values = layer.values.data;
+      const E = G * C, offset = Math.floor((h * G) / H) * C; // where the keys that this head uses begin
       let head = new Float64Array(n * C);
       for (let i = 0; i < n; i++) {
-        const weights = q ? looks(q, i * D + h * C, keys, h * C, p + i + 1, C, D) : new Array(p + i + 1).fill(1 / (p + i + 1));
+        const count = p + i + 1, first = window ? Math.max(0, count - window) : 0;
+        const weights = q ? looks(q, i * D + h * C, keys, offset, first, count, C, E)
+          : new Array(count).fill(0).fill(1 / (count - first), first);
         layer.patterns[h].push(weights);
-        for (let s = 0; s <= p + i; s++) {
-          const weight = weights[s], at = s * D + h * C;
+        for (let s = first; s < count; s++) {
+          const weight = weights[s], at = s * E + offset;
           for (let c = 0; c < C; c++) head[i * C + c] += weight * values[at + c];
         }
       }
@@ -584,20 +594,20 @@
     }
   }
 
-  // Attention of one query on the first `count` keys: softmax of its products with them. C channels
-  // of a head, rows of D.
-  function looks(q, at, keys, offset, count, C, D) {
-    const weights = new Array(count), root = Math.sqrt(C);
+  // Attention of one query on the keys from `first` on, up to `count`: softmax of its products with
+  // them, and 0 on those before. C channels of a head, rows of E.
+  function looks(q, at, keys, offset, first, count, C, E) {
+    const weights = new Array(count).fill(0), root = Math.sqrt(C);
     let most = -Infinity, total = 0;
-    for (let s = 0; s < count; s++) {
-      const from = s * D + offset;
+    for (let s = first; s < count; s++) {
+      const from = s * E + offset;
       let sum = 0;
       for (let c = 0; c < C; c++) sum += q[at + c] * keys[from + c];
       weights[s] = sum / root;
       if (weights[s] > most) most = weights[s];
     }
-    for (let s = 0; s < count; s++) total += weights[s] = Math.exp(weights[s] - most);
-    for (let s = 0; s < count; s++) weights[s] /= total;
+    for (let s = first; s < count; s++) total += weights[s] = Math.exp(weights[s] - most);
+    for (let s = first; s < count; s++) weights[s] /= total;
     return weights;
   }
 
