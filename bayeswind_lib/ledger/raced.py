@@ -99,8 +99,10 @@ def run(cell: Cell, folder: str | Path) -> None:
     write_atomically(path, json.dumps(told).encode())
 
 
-def run_all(cells: Iterable[Cell], folder: str | Path, workers: int = 1, report: Callable = print) -> None:
+def run_all(cells: Iterable, folder: str | Path, workers: int = 1, report: Callable = print, work: Callable = run) -> None:
     """Run what is missing, several at once; it can be stopped at any moment and started again.
+
+    `work(cell, folder)` runs one and writes `cell.key`.json.
 
     Raises:
         ValueError: if `workers` is below 1.
@@ -110,7 +112,7 @@ def run_all(cells: Iterable[Cell], folder: str | Path, workers: int = 1, report:
     missing = [cell for cell in cells if not (Path(folder) / f"{cell.key}.json").is_file()]
     Path(folder).mkdir(parents=True, exist_ok=True)
     with ProcessPoolExecutor(workers) as pool:
-        running = {pool.submit(run, cell, folder): cell for cell in missing}
+        running = {pool.submit(work, cell, folder): cell for cell in missing}
         for n, future in enumerate(as_completed(running), 1):
             future.result()
             report(f"{n} of {len(missing)}: {running[future].key}")
@@ -140,7 +142,7 @@ def _penalties_of(folder: str | Path) -> dict:
     return {"runs": found, "seeds": seeds, "best": min(means, key=means.get) if means else None, "rate": RATES["em"][-1], "rounds": ROUNDS}
 
 
-def read_cell(cell: Cell, folder: str | Path) -> dict | None:
+def read_cell(cell, folder: str | Path) -> dict | None:
     """What a cell's file says, or None if there is none.
 
     Raises:
