@@ -244,7 +244,9 @@ def solve_near(said: Answer, found: Episodes, penalty: float, rounds: int = 10, 
     squares = (x[:, :, None] * x[:, None]).flatten(1)  # (n, D D)
     ridge = 2 * penalty * torch.eye(D * S)
     now = start.clone()
-    for done in range(1, rounds + 1):
+    took = 0
+    while took < rounds:
+        took += 1
         p = (x @ now + beside).softmax(-1)
         slope = x.T @ (p - happened) / n + 2 * penalty * (now - start)
         bend = (torch.diag_embed(p) - p[:, :, None] * p[:, None]).flatten(1)  # (n, S S)
@@ -254,7 +256,7 @@ def solve_near(said: Answer, found: Episodes, penalty: float, rounds: int = 10, 
         if float(change.abs().max()) <= enough:
             break
     race.set_answer(weights, now)
-    return done
+    return took
 
 
 @dataclass(frozen=True)
