@@ -348,19 +348,21 @@ def floors(found: Episodes, setting: Setting) -> dict[str, float]:
 @torch.no_grad()
 def run(
     head: str, arm: Arm, seed: int, steps: int = 600, every: int = 10, *,
-    setting: Setting | None = None, how: MStep | None = None, begin: Callable | None = None,
+    setting: Setting | None = None, how: MStep | None = None, begin: Callable | None = None, drawn_for: int | None = None,
 ) -> Curve:
     """Train a head one way; the episodes and the first weights depend on the seed alone, so arms are paired.
 
     Args:
         begin: a function of the first weights that changes them in place.
+        drawn_for: how many steps' episodes are drawn, at once; a run of fewer steps is then the beginning of a longer one.
     Raises:
-        ValueError: if `steps` or `every` is below 1, or the head is unknown.
+        ValueError: if `steps` or `every` is below 1, episodes are drawn for fewer steps, or the head is unknown.
     """
-    if steps < 1 or every < 1:
-        raise ValueError(f"steps is {steps} and every is {every}: both must be at least 1")
+    drawn_for = drawn_for or steps
+    if steps < 1 or every < 1 or drawn_for < steps:
+        raise ValueError(f"steps is {steps}, every {every} and drawn_for {drawn_for}: at least 1 each, and no more steps than drawn")
     setting, how = setting or Setting(), how or MStep()
-    drawn = _drawn(seed, steps, setting)
+    drawn = _drawn(seed, drawn_for, setting)
     tested = episodes(drawn[: setting.tested], setting)
     truth = exact(tested, setting)
     weights = first_weights(seed, setting)

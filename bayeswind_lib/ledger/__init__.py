@@ -19,7 +19,7 @@ from bayeswind_lib.ledger.rungs import RECORDS as RUNGS
 from bayeswind_lib.ledger.status import STATUSES, Evidence, gather, judge
 from bayeswind_lib.ledger.trained import mean_over_seeds, runs
 
-RECORDS = (*RUNGS.values(), "facts", "networks", "runs", "races", *probed.RECORDS, *language.SUBJECTS)
+RECORDS = (*RUNGS.values(), "facts", "networks", "runs", "races", "fair_race", *probed.RECORDS, *language.SUBJECTS)
 
 
 def rows(folder: str | Path | None = None) -> list[dict]:

@@ -235,10 +235,11 @@ def _null_of(arms: dict) -> dict:
         return {}
     steps = np.minimum([entry["steps_to_level"] for entry in runs.values()], STEPS)
     drawn = steps[np.random.default_rng(0).integers(len(steps), size=(DRAWS, len(steps)))].mean(1)
-    return {"steps": _spread(drawn), "speed_up": _spread(STEPS / drawn), "seeds": list(runs)}
+    return {"steps": spread(drawn), "speed_up": spread(STEPS / drawn), "seeds": list(runs)}
 
 
-def _spread(values: np.ndarray) -> dict:
+def spread(values: np.ndarray) -> dict:
+    """Of a null's draws: the least, the median and the largest."""
     return {"low": float(values.min()), "null": float(np.median(values)), "high": float(values.max()), "draws": len(values)}
 
 
@@ -266,7 +267,7 @@ def _readings(rates: dict, chosen_on: list[str], told: list[str], rng: np.random
     if rng is None:
         return dict(zip(("values over routing", "best gain"), both(lambda n: np.zeros(n, dtype=bool)), strict=True))
     draws = np.array([both(lambda n: rng.random(n) < 0.5) for _ in range(DRAWS)])
-    return {"values over routing": _spread(draws[:, 0]), "best gain": _spread(draws[:, 1])}
+    return {"values over routing": spread(draws[:, 0]), "best gain": spread(draws[:, 1])}
 
 
 def _rates_of(rows: list[tuple[Cell, dict]]) -> dict:

@@ -170,13 +170,37 @@ def choose(folder: str | Path) -> dict[str, float]:
     return {name: float(best_rate(rates)) for name, rates in found["families"].items()}
 
 
+def readings(told: dict, rng: np.random.Generator | None = None) -> dict:
+    """How many times as soon an arm arrives as one rate for all does, each at its best rate; empty if an arm is missing.
+
+    Mean steps to the KL level over mean steps; a run that never arrives counts with all steps. With
+    `rng` the same with the two exchanged at random, seed by seed.
+    """
+    pairs = {"values": "values x 10", "routing": "queries and keys x 10", "alternating": "alternating"}
+    if not {"all alike", *pairs.values()} <= set(told):
+        return {}
+
+    def ratio(name: str, flips: Callable) -> float:
+        steps = np.minimum([told[arm]["steps"]["kl"] for arm in ("all alike", name)], STEPS)
+        base, fast = np.where(flips(steps.shape[1]), steps[::-1], steps).mean(1)
+        return float(base / fast)
+
+    if rng is None:
+        return {label: ratio(name, lambda n: np.zeros(n, dtype=bool)) for label, name in pairs.items()}
+    return {
+        label: raced.spread(np.array([ratio(name, lambda n: rng.random(n) < 0.5) for _ in range(raced.DRAWS)]))
+        for label, name in pairs.items()
+    }
+
+
 def measure(folder: str | Path) -> dict:
     """The record, of the cells that are finished.
 
     Returns:
         "grid": of each family, by rate, steps to the level ("inf": never) and the last KL of the
         choosing seeds; "rates": what they chose, and whether it is at the end of its grid; "told", "base", "frozen":
-        by arm, the measures (one row a seed), steps to each level, and the last KL; "seconds" of a step of each family.
+        by arm, the measures (one row a seed), steps to each level, and the last KL; "seconds" of a step of each family;
+        "claims" and "flipped": what the ledger reads.
     """
     found, rates = grid(folder), choose(folder)
     groups: dict = {"told": {}, "base": {}, "frozen": {}}
@@ -201,8 +225,9 @@ def measure(folder: str | Path) -> dict:
     return {
         "grid": found["families"], "choosing": found["seeds"],
         "rates": {name: {"rate": rate, "at_the_edge": rate in ends[name]} for name, rate in rates.items()},
+        "claims": readings(groups["told"]), "flipped": readings(groups["told"], np.random.default_rng(0)),
         **groups, "points": list(range(0, STEPS + 1, EVERY)), "levels": LEVELS, "steps": STEPS, "base_rate": BASE,
-        "setting": asdict(fair.Setting()), "seeds": list(TOLD), "known": known(), "cost": {"seconds": round(total, 1)},
+        "setting": asdict(fair.Setting()), "seed": TOLD[0], "seeds": list(TOLD), "known": known(), "cost": {"seconds": round(total, 1)},
     }
 
 
