@@ -24,7 +24,7 @@ from bayeswind_lib.dynamics.race import Arm
 from bayeswind_lib.ledger import raced
 
 NAME = "fair_race"
-CHOOSING, TOLD = (1, 2), (11, 12, 13, 14, 15)
+CHOOSING, TOLD = (1, 2, 3, 4), (11, 12, 13, 14, 15)
 STEPS, EVERY = 400, 10
 LEVELS = {"kl": 0.1, "entropy_mae": 0.3}  # nats and bits; even attention reaches neither
 BASE = 1.0  # of the arms that are compared at one rate
@@ -51,6 +51,7 @@ RATES = {
 }
 AT_BASE = ("all alike", "values x 10", "output x 10", "queries and keys x 10")
 MATCHED, TENFOLD = "all, matched", "all x 10"
+LOWER = ("all alike", "values x 10", "queries and keys x 10", "alternating", "mixture, all alike", "mixture, EM")
 FROZEN = {"no routing": {"query": 0.0, "key": 0.0}, "frozen values": {"value": 0.0, "output": 0.0}}
 
 
@@ -59,7 +60,7 @@ class Cell:
     """One run.
 
     Attributes:
-        group: "chosen" (a rate of a family's), "told" (the chosen one), "base" (one rate for all) or "frozen".
+        group: "chosen" (a rate of a family's), "told" (the chosen one), "lower" (the next lower one of the grid), "base" (one rate for all) or "frozen".
         head, arm, seed, steps, every, setting: as in `fair.run`.
     """
 
@@ -99,11 +100,14 @@ def base_arm(name: str, seed: int) -> Arm:
 
 
 def telling(rates: dict[str, float], seeds: Iterable[int] = TOLD) -> list[Cell]:
-    """Each family at its rate, the arms at one rate, and the controls in which something is frozen."""
+    """Each family at its rate, some at the next lower one, the arms at one rate, and the controls in which something is frozen."""
     cells = []
     for seed in seeds:
         cells += [Cell("told", FAMILIES[name][0], replace(FAMILIES[name][1], rate=rate), seed) for name, rate in rates.items()]
         cells += [Cell("base", "attention", base_arm(name, seed), seed) for name in (*AT_BASE, MATCHED, TENFOLD)]
+        for head, arm in (FAMILIES[name] for name in LOWER):
+            less = max((rate for rate in RATES[arm.optimiser] if rate < rates[arm.name]), default=None)
+            cells += [Cell("lower", head, replace(arm, rate=less), seed)] if less else []
         plain = rates["all alike"]
         cells += [Cell("frozen", "attention", Arm(name, rate=plain, times=times), seed) for name, times in FROZEN.items()]
     return cells
@@ -132,6 +136,9 @@ def run_all(folder: str | Path, workers: int = 1, report: Callable = print) -> N
 
 
 def _steps(found: dict) -> dict[str, float]:
+    """Steps to each level; a run that breaks later on has not arrived."""
+    if not math.isfinite(found["measures"]["kl"][-1]):
+        return dict.fromkeys(LEVELS, math.inf)
     return {name: race.first_below(found["steps"], found["measures"][name], level) for name, level in LEVELS.items()}
 
 
@@ -170,26 +177,31 @@ def choose(folder: str | Path) -> dict[str, float]:
     return {name: float(best_rate(rates)) for name, rates in found["families"].items()}
 
 
+READINGS = {  # by name: who is asked, and who stands beside
+    "values": ("values x 10", "all alike"), "routing": ("queries and keys x 10", "all alike"),
+    "alternating": ("alternating", "all alike"), "mixture": ("mixture, EM", "mixture, all alike"),
+}
+
+
 def readings(told: dict, rng: np.random.Generator | None = None) -> dict:
-    """How many times as soon an arm arrives as one rate for all does, each at its best rate; empty if an arm is missing.
+    """How many times as soon one arm arrives as another one does, each at its best rate; empty if an arm is missing.
 
     Mean steps to the KL level over mean steps; a run that never arrives counts with all steps. With
     `rng` the same with the two exchanged at random, seed by seed.
     """
-    pairs = {"values": "values x 10", "routing": "queries and keys x 10", "alternating": "alternating"}
-    if not {"all alike", *pairs.values()} <= set(told):
+    if not {name for pair in READINGS.values() for name in pair} <= set(told):
         return {}
 
-    def ratio(name: str, flips: Callable) -> float:
-        steps = np.minimum([told[arm]["steps"]["kl"] for arm in ("all alike", name)], STEPS)
-        base, fast = np.where(flips(steps.shape[1]), steps[::-1], steps).mean(1)
+    def ratio(pair: tuple[str, str], flips: Callable) -> float:
+        steps = np.minimum([told[arm]["steps"]["kl"] for arm in pair], STEPS)
+        fast, base = np.where(flips(steps.shape[1]), steps[::-1], steps).mean(1)
         return float(base / fast)
 
     if rng is None:
-        return {label: ratio(name, lambda n: np.zeros(n, dtype=bool)) for label, name in pairs.items()}
+        return {label: ratio(pair, lambda n: np.zeros(n, dtype=bool)) for label, pair in READINGS.items()}
     return {
-        label: raced.spread(np.array([ratio(name, lambda n: rng.random(n) < 0.5) for _ in range(raced.DRAWS)]))
-        for label, name in pairs.items()
+        label: raced.spread(np.array([ratio(pair, lambda n: rng.random(n) < 0.5) for _ in range(raced.DRAWS)]))
+        for label, pair in READINGS.items()
     }
 
 
@@ -198,12 +210,13 @@ def measure(folder: str | Path) -> dict:
 
     Returns:
         "grid": of each family, by rate, steps to the level ("inf": never) and the last KL of the
-        choosing seeds; "rates": what they chose, and whether it is at the end of its grid; "told", "base", "frozen":
-        by arm, the measures (one row a seed), steps to each level, and the last KL; "seconds" of a step of each family;
+        choosing seeds; "rates": what they chose, and whether it is at the end of its grid; "told", "lower", "base",
+        "frozen": by arm and in the order of seeds, the KL at all "points", every measure before training and
+        at the end, steps to each level, and the mean KL of the last tenth; "seconds" of a step of each family;
         "claims" and "flipped": what the ledger reads.
     """
     found, rates = grid(folder), choose(folder)
-    groups: dict = {"told": {}, "base": {}, "frozen": {}}
+    groups: dict = {"told": {}, "lower": {}, "base": {}, "frozen": {}}
     total = sum(raced.read_cell(cell, folder)["seconds"] for cell in sweep(found["seeds"]))
     for cell in telling(rates):
         if (told := raced.read_cell(cell, folder)) is None:
@@ -211,7 +224,7 @@ def measure(folder: str | Path) -> dict:
         total += told["seconds"]
         row = groups[cell.group].setdefault(cell.arm.name, {
             "rate": [], "seeds": [], "last": [], "seconds": [], "steps": {name: [] for name in LEVELS},
-            "curves": {name: [] for name in fair.MEASURES},
+            "kl": [], "first": {name: [] for name in fair.MEASURES}, "end": {name: [] for name in fair.MEASURES},
         })
         row["seeds"].append(cell.seed)
         row["rate"].append(cell.arm.rate)
@@ -219,8 +232,10 @@ def measure(folder: str | Path) -> dict:
         row["seconds"].append(told["seconds"] / cell.steps)
         for name, steps in _steps(told).items():
             row["steps"][name].append(steps)
-        for name in fair.MEASURES:
-            row["curves"][name].append([round(x, 5) if math.isfinite(x) else math.nan for x in told["measures"][name]])
+        row["kl"].append([round(x, 5) if math.isfinite(x) else math.nan for x in told["measures"]["kl"]])
+        for name, values in told["measures"].items():
+            row["first"][name].append(values[0])
+            row["end"][name].append(values[-1])
     ends = {name: (min(RATES[arm.optimiser]), max(RATES[arm.optimiser])) for name, (_, arm) in FAMILIES.items()}
     return {
         "grid": found["families"], "choosing": found["seeds"],
