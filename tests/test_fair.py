@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from bayeswind_lib import ledger
 from bayeswind_lib.dynamics import attention, fair, mixture, race
 from bayeswind_lib.dynamics.race import Arm
 from bayeswind_lib.ledger import raced, raced_fresh
@@ -218,7 +219,7 @@ def test_newtons_m_step_is_the_numeric_best():
     before = float(cost(start))
     assert fair.solve_near(said, found, penalty=0.01) < 10
     got = (weights.value[0] @ weights.output[0]).double()
-    assert float(cost(got)) == pytest.approx(float(cost(free)), abs=1e-6) and before > float(cost(got)) + 0.1
+    assert float(cost(got)) == pytest.approx(cost(free).item(), abs=1e-6) and before > float(cost(got)) + 0.1
     assert torch.allclose(got, free.detach(), atol=1e-3)
 
 
@@ -292,3 +293,43 @@ def test_the_matched_arm_begins_as_fast_as_ten_times_on_the_values():
 
 
 BASE_RATE = raced_fresh.BASE
+
+
+# ---- what is stored
+
+
+def test_a_sample_of_the_record_is_trained_again():
+    record = ledger.record(raced_fresh.NAME)
+    for name, seed in (("mixture, EM", 13), ("queries and keys x 10", 15)):
+        head, arm = raced_fresh.FAMILIES[name]
+        place = record["told"][name]["seeds"].index(seed)
+        arm = replace(arm, rate=record["rates"][name]["rate"])
+        curve = fair.run(head, arm, seed, 20, 10, drawn_for=record["steps"])
+        assert curve.measures["kl"] == pytest.approx(record["told"][name]["kl"][place][:3], abs=0.02)
+
+
+def test_the_record_says_what_its_curves_say():
+    record = ledger.record(raced_fresh.NAME)
+    level, points = record["levels"]["kl"], record["points"]
+    for name, one in record["told"].items():
+        assert one["seeds"] == record["seeds"] and not set(one["seeds"]) & set(record["choosing"])
+        for steps, curve in zip(one["steps"]["kl"], one["kl"], strict=True):
+            below = [t for t, x in zip(points, curve, strict=True) if x is not None and x <= level]
+            assert float(steps) == np.inf if not below or curve[-1] is None else below[0] - 10 <= float(steps) <= below[0]
+        rates = {rate: {key: [float(x) for x in values] for key, values in row.items()} for rate, row in record["grid"][name].items()}
+        assert float(raced_fresh.best_rate(rates)) == record["rates"][name]["rate"]
+    steps = {name: np.minimum([float(x) for x in one["steps"]["kl"]], 400).mean() for name, one in record["told"].items()}
+    assert record["claims"]["values"] == pytest.approx(steps["all alike"] / steps["values x 10"])
+    assert record["claims"]["mixture"] == pytest.approx(steps["mixture, all alike"] / steps["mixture, EM"])
+    assert record["flipped"]["values"]["low"] <= 1 <= record["flipped"]["values"]["high"]
+
+
+def test_a_run_that_breaks_has_not_arrived():
+    found = {"steps": [0, 10, 20], "measures": {"kl": [0.5, 0.05, float("nan")], "entropy_mae": [1.0, 0.1, float("nan")]}}
+    assert set(raced_fresh._steps(found).values()) == {np.inf} and raced_fresh._low(found) == np.inf
+
+
+def test_the_tunnel_cannot_be_done_without_looking():
+    """Training again with even attention stays above both levels."""
+    curve = fair.run("attention", Arm("x", rate=4.0, times={"query": 0.0, "key": 0.0}), 2, 120, 120, begin=fair.even)
+    assert curve.measures["kl"][-1] > 2 * raced_fresh.LEVELS["kl"] and curve.measures["entropy_mae"][-1] > raced_fresh.LEVELS["entropy_mae"]
