@@ -147,24 +147,29 @@ def races(
     folder: Annotated[Path, typer.Argument(help="Where the runs are kept.")] = Path("runs/races"),
     workers: Annotated[int, typer.Option(help="Processes that run at once.")] = 2,
     record: Annotated[bool, typer.Option("--record", help="Also write the record, of the runs that are finished.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="The race on fresh chains instead; minutes.")] = False,
 ) -> None:
     """Race ways to train one head on Paper II's sticky chain: seeds, arms and rates; hours.
 
     Stop it at any moment and start it again: what is finished is not run again.
     """
-    from bayeswind_lib.ledger import raced, store
+    from bayeswind_lib.ledger import raced, raced_fresh, store
     from bayeswind_lib.training.environment import describe_environment
 
     try:
-        raced.run_all(raced.plan(), folder, workers, report=typer.echo)
-        for seed, penalty in itertools.product(raced.SEEDS, raced.PENALTIES):
-            raced.run_penalty(penalty, seed, folder)
+        if fresh:
+            raced_fresh.run_all(folder, workers, report=typer.echo)
+        else:
+            raced.run_all(raced.plan(), folder, workers, report=typer.echo)
+            for seed, penalty in itertools.product(raced.SEEDS, raced.PENALTIES):
+                raced.run_penalty(penalty, seed, folder)
     except KeyboardInterrupt:
         typer.echo("stopped; the same words go on")
         raise typer.Exit(130) from None
     if record:
-        written = store.write(raced.NAME, raced.measure(folder) | describe_environment(torch.device("cpu")))
-        typer.echo(f"{raced.NAME}: {'written' if written else 'unchanged'}")
+        kind = raced_fresh if fresh else raced
+        written = store.write(kind.NAME, kind.measure(folder) | describe_environment(torch.device("cpu")))
+        typer.echo(f"{kind.NAME}: {'written' if written else 'unchanged'}")
 
 
 @app.command()

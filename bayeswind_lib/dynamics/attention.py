@@ -260,13 +260,36 @@ def gradients(done: Pass, upstream: torch.Tensor) -> Gradients:
         raise ValueError(
             f"upstream has shape {tuple(upstream.shape)}: it is the gradient at the context, {tuple(done.context.shape)}"
         )
-    w, x = done.weights, done.inputs
     b = compatibility(done, upstream)  # (B, H, T, T)
     G = -done.pattern * _advantage(done.pattern, b)  # (B, H, T, T)
+    dv = done.pooled(done.pattern.transpose(-2, -1) @ upstream)  # (B, G, T, V)
+    return _through(done, b, G, dv)
+
+
+def gradients_from(done: Pass, scores: torch.Tensor, values: torch.Tensor) -> Gradients:
+    """Every gradient of a layer whose loss is not a function of the context: from those at scores and values.
+
+    Args:
+        scores: (B, H, T, T), 0 where a key is later. values: (B, G, T, V).
+    Returns:
+        as `gradients`; there is none at the attention weights, so `pattern` is empty.
+    Raises:
+        ValueError: if a shape is not that of the scores or values.
+    """
+    if scores.shape != done.scores.shape or values.shape != done.values.shape:
+        raise ValueError(
+            f"gradients have shapes {tuple(scores.shape)} and {tuple(values.shape)}: expected those of "
+            f"scores and values, {tuple(done.scores.shape)} and {tuple(done.values.shape)}"
+        )
+    return _through(done, scores.new_zeros(0), scores, values)
+
+
+def _through(done: Pass, b: torch.Tensor, G: torch.Tensor, dv: torch.Tensor) -> Gradients:
+    """From scores and values to queries, keys, maps and inputs."""
+    w, x = done.weights, done.inputs
     unturn = rotate_back if done.rotary else lambda part: part
     dq = unturn(G @ done.shared(done.keys) * done.scale)  # (B, H, T, C)
     dk = unturn(done.pooled(G.transpose(-2, -1) @ done.queries * done.scale))  # (B, G, T, C)
-    dv = done.pooled(done.pattern.transpose(-2, -1) @ upstream)  # (B, G, T, V)
     parts = ((dq, w.query), (dk, w.key), (dv, w.value))
     maps = [torch.einsum("btd,bhtc->hdc", x, part) for part, _ in parts]
     back = sum(torch.einsum("bhtc,hdc->btd", part, weight) for part, weight in parts)

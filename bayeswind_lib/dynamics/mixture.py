@@ -26,18 +26,21 @@ class Mixture:
         pattern: alpha, (B, T, T), the weights before the outcome is seen.
         forecasts: p_j, (B, T, Y), one a value.
         chances: p_j(y_i), (B, T, T), query by key.
-        responsibility: rho, (B, T, T), the weights once the outcome is seen; rows sum to 1.
+        responsibility: rho, (B, T, T), the weights once the outcome is seen; rows sum to 1, but for
+            what `rest` answers for.
+        rest: (B, T), the joint chance of y_i and of a source that is no value; 0 if there is none.
     """
 
     pattern: torch.Tensor
     forecasts: torch.Tensor
     chances: torch.Tensor
     responsibility: torch.Tensor
+    rest: torch.Tensor | float = 0.0
 
     @property
     def loss(self) -> torch.Tensor:
         """Sum over positions of -log sum_j alpha_ij p_j(y_i), in nats."""
-        return -(self.pattern * self.chances).sum(-1).log().sum()
+        return -((self.pattern * self.chances).sum(-1) + self.rest).log().sum()
 
 
 def chances_of(forecasts: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
@@ -51,11 +54,15 @@ def mixture(scores: torch.Tensor, values: torch.Tensor, output: torch.Tensor, ta
     return of_forecasts(scores.softmax(-1), (values @ output).softmax(-1), targets)
 
 
-def of_forecasts(pattern: torch.Tensor, forecasts: torch.Tensor, targets: torch.Tensor) -> Mixture:
-    """A mixture head whose forecasts (B, T, Y) are given as such: the E-step of EM."""
+def of_forecasts(pattern: torch.Tensor, forecasts: torch.Tensor, targets: torch.Tensor, rest: torch.Tensor | None = None) -> Mixture:
+    """A mixture head whose forecasts (B, T, Y) are given as such: the E-step of EM.
+
+    `rest` (B, T) is what one more source, which is no value, adds to the chance of the outcome.
+    """
     chances = chances_of(forecasts, targets)
     joint = pattern * chances
-    return Mixture(pattern, forecasts, chances, joint / joint.sum(-1, keepdim=True))
+    rest = joint.new_zeros(joint.shape[:-1]) if rest is None else rest
+    return Mixture(pattern, forecasts, chances, joint / (joint.sum(-1) + rest)[..., None], rest)
 
 
 def score_gradient(head: Mixture) -> torch.Tensor:
@@ -65,10 +72,19 @@ def score_gradient(head: Mixture) -> torch.Tensor:
 
 def value_gradient(head: Mixture, output: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """At the values: sum_i rho_ij W_O (p_j - e_{y_i}), (B, T, V)."""
-    mass = head.responsibility.sum(1)  # (B, T), of each key
-    happened = torch.nn.functional.one_hot(targets, head.forecasts.shape[-1]).to(output)
-    seen = head.responsibility.transpose(1, 2) @ happened  # (B, T, Y), outcomes by who answers for them
-    return (mass[..., None] * head.forecasts - seen) @ output.T
+    return logit_gradient(head, targets) @ output.T
+
+
+def logit_gradient(head: Mixture, targets: torch.Tensor) -> torch.Tensor:
+    """At the logits of each value's forecast: sum_i rho_ij (p_j - e_{y_i}), (B, T, Y)."""
+    seen = answered(head, targets)
+    return seen.sum(-1, keepdim=True) * head.forecasts - seen
+
+
+def answered(head: Mixture, targets: torch.Tensor) -> torch.Tensor:
+    """Outcomes by who answers for them, sum_i rho_ij e_{y_i}: (B, T, Y)."""
+    happened = torch.nn.functional.one_hot(targets, head.forecasts.shape[-1]).to(head.forecasts)
+    return head.responsibility.transpose(1, 2) @ happened
 
 
 def best_forecasts(head: Mixture, targets: torch.Tensor) -> torch.Tensor:
@@ -76,8 +92,7 @@ def best_forecasts(head: Mixture, targets: torch.Tensor) -> torch.Tensor:
 
     A key that answers for nothing keeps its forecast.
     """
-    happened = torch.nn.functional.one_hot(targets, head.forecasts.shape[-1]).to(head.forecasts)
-    counts = head.responsibility.transpose(1, 2) @ happened  # (B, T, Y)
+    counts = answered(head, targets)
     mass = counts.sum(-1, keepdim=True)
     return torch.where(mass > 0, counts / mass.clamp(min=1e-300), head.forecasts)
 

@@ -168,13 +168,22 @@ def race(arm: Arm, task: Task, seed: int, steps: int = 1000, every: int = 50, pe
 
 def stepper(weights: attention.Weights, arm: Arm) -> Callable[[attention.Pass, torch.Tensor], None]:
     """A function of a pass and its targets that takes one step of an arm's descent, in place."""
+    move = mover(weights, arm)
+
+    def step(done: attention.Pass, targets: torch.Tensor) -> None:
+        move(*attention.loss_gradients(done, targets))
+
+    return step
+
+
+def mover(weights: attention.Weights, arm: Arm) -> Callable[[attention.Gradients, torch.Tensor], None]:
+    """A function of all gradients and that at the output map, which takes one step of an arm's descent, in place."""
     rates = {name: arm.rate_of(name) for name in MAPS}
     adam = None
     if arm.optimiser == "adamw":
         adam = torch.optim.AdamW([{"params": [getattr(weights, name)], "lr": rate} for name, rate in rates.items()])
 
-    def step(done: attention.Pass, targets: torch.Tensor) -> None:
-        found, output = attention.loss_gradients(done, targets)
+    def move(found: attention.Gradients, output: torch.Tensor) -> None:
         for name, rate in rates.items():
             weight, gradient = getattr(weights, name), output if name == "output" else getattr(found, name)
             if adam is None:
@@ -184,7 +193,7 @@ def stepper(weights: attention.Weights, arm: Arm) -> Callable[[attention.Pass, t
         if adam is not None:
             adam.step()
 
-    return step
+    return move
 
 
 def _alternating(weights: attention.Weights, arm: Arm, penalty: float):
@@ -211,11 +220,7 @@ def best_answers(done: attention.Pass, targets: torch.Tensor, penalty: float = 1
         ValueError: for more heads than one, or if M has a higher rank than the values allow.
     """
     weights = done.weights
-    if len(weights.query) != 1:
-        raise ValueError(f"there are {len(weights.query)} heads: the alternating arm is for one")
-    V, Y = weights.output.shape[1:]
-    if min(Y, done.inputs.shape[-1]) > V:
-        raise ValueError(f"values have {V} channels, and {Y} outcomes need at least {min(Y, done.inputs.shape[-1])}")
+    _can_hold(weights)
     mixed = (done.pattern[:, 0] @ done.inputs).flatten(0, 1)  # (N, D)
     answer = (weights.value[0] @ weights.output[0]).clone().requires_grad_()  # (D, Y)
     solver = torch.optim.LBFGS([answer], max_iter=rounds, line_search_fn="strong_wolfe")
@@ -228,7 +233,25 @@ def best_answers(done: attention.Pass, targets: torch.Tensor, penalty: float = 1
 
     with torch.enable_grad():
         solver.step(closure)
-    left, size, right = torch.linalg.svd(answer.detach(), full_matrices=False)
+    set_answer(weights, answer.detach())
+
+
+def _can_hold(weights: attention.Weights) -> None:
+    if len(weights.query) != 1:
+        raise ValueError(f"there are {len(weights.query)} heads: the alternating arm is for one")
+    D, (V, Y) = weights.value.shape[1], weights.output.shape[1:]
+    if min(Y, D) > V:
+        raise ValueError(f"values have {V} channels, and {Y} outcomes need at least {min(Y, D)}")
+
+
+def set_answer(weights: attention.Weights, answer: torch.Tensor) -> None:
+    """Make W_V W_O a given matrix (D, Y), split evenly by its singular values; in place, one head only.
+
+    Raises:
+        ValueError: as `best_answers`.
+    """
+    _can_hold(weights)
+    left, size, right = torch.linalg.svd(answer, full_matrices=False)
     root, n = size.sqrt(), len(size)
     weights.value.zero_()[0, :, :n] = left * root
     weights.output.zero_()[0, :n] = root[:, None] * right

@@ -19,7 +19,10 @@ from bayeswind_lib.ledger.rungs import RECORDS as RUNGS
 from bayeswind_lib.ledger.status import STATUSES, Evidence, gather, judge
 from bayeswind_lib.ledger.trained import mean_over_seeds, runs
 
-RECORDS = (*RUNGS.values(), "facts", "networks", "runs", "races", "attention_variants", *probed.RECORDS, *language.SUBJECTS)
+RECORDS = (
+    *RUNGS.values(), "facts", "networks", "runs", "races", "fair_race", "attention_variants",
+    *probed.RECORDS, *language.SUBJECTS,
+)
 
 
 def rows(folder: str | Path | None = None) -> list[dict]:

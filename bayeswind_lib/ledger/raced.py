@@ -99,8 +99,10 @@ def run(cell: Cell, folder: str | Path) -> None:
     write_atomically(path, json.dumps(told).encode())
 
 
-def run_all(cells: Iterable[Cell], folder: str | Path, workers: int = 1, report: Callable = print) -> None:
+def run_all(cells: Iterable, folder: str | Path, workers: int = 1, report: Callable = print, work: Callable = run) -> None:
     """Run what is missing, several at once; it can be stopped at any moment and started again.
+
+    `work(cell, folder)` runs one and writes `cell.key`.json.
 
     Raises:
         ValueError: if `workers` is below 1.
@@ -110,7 +112,7 @@ def run_all(cells: Iterable[Cell], folder: str | Path, workers: int = 1, report:
     missing = [cell for cell in cells if not (Path(folder) / f"{cell.key}.json").is_file()]
     Path(folder).mkdir(parents=True, exist_ok=True)
     with ProcessPoolExecutor(workers) as pool:
-        running = {pool.submit(run, cell, folder): cell for cell in missing}
+        running = {pool.submit(work, cell, folder): cell for cell in missing}
         for n, future in enumerate(as_completed(running), 1):
             future.result()
             report(f"{n} of {len(missing)}: {running[future].key}")
@@ -140,7 +142,7 @@ def _penalties_of(folder: str | Path) -> dict:
     return {"runs": found, "seeds": seeds, "best": min(means, key=means.get) if means else None, "rate": RATES["em"][-1], "rounds": ROUNDS}
 
 
-def read_cell(cell: Cell, folder: str | Path) -> dict | None:
+def read_cell(cell, folder: str | Path) -> dict | None:
     """What a cell's file says, or None if there is none.
 
     Raises:
@@ -233,10 +235,11 @@ def _null_of(arms: dict) -> dict:
         return {}
     steps = np.minimum([entry["steps_to_level"] for entry in runs.values()], STEPS)
     drawn = steps[np.random.default_rng(0).integers(len(steps), size=(DRAWS, len(steps)))].mean(1)
-    return {"steps": _spread(drawn), "speed_up": _spread(STEPS / drawn), "seeds": list(runs)}
+    return {"steps": spread(drawn), "speed_up": spread(STEPS / drawn), "seeds": list(runs)}
 
 
-def _spread(values: np.ndarray) -> dict:
+def spread(values: np.ndarray) -> dict:
+    """Of a null's draws: the least, the median and the largest."""
     return {"low": float(values.min()), "null": float(np.median(values)), "high": float(values.max()), "draws": len(values)}
 
 
@@ -264,7 +267,7 @@ def _readings(rates: dict, chosen_on: list[str], told: list[str], rng: np.random
     if rng is None:
         return dict(zip(("values over routing", "best gain"), both(lambda n: np.zeros(n, dtype=bool)), strict=True))
     draws = np.array([both(lambda n: rng.random(n) < 0.5) for _ in range(DRAWS)])
-    return {"values over routing": _spread(draws[:, 0]), "best gain": _spread(draws[:, 1])}
+    return {"values over routing": spread(draws[:, 0]), "best gain": spread(draws[:, 1])}
 
 
 def _rates_of(rows: list[tuple[Cell, dict]]) -> dict:

@@ -1,0 +1,253 @@
+"""The record `fair_race`: ways to train a head on fresh chains, best against best (Paper II; notes A5, A7).
+
+`python -m bayeswind_lib races FOLDER --fresh --record` runs what is missing (some ten minutes of one
+core) and writes the record. Each run is a file of its own. Rates are chosen on some seeds and told
+on others.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from bayeswind_lib.checkpoints.files import write_atomically
+from bayeswind_lib.dynamics import fair, race
+from bayeswind_lib.dynamics.race import Arm
+from bayeswind_lib.ledger import raced
+
+NAME = "fair_race"
+CHOOSING, TOLD = (1, 2, 3, 4), (11, 12, 13, 14, 15)
+STEPS, EVERY = 400, 10
+LEVELS = {"kl": 0.1, "entropy_mae": 0.3}  # nats and bits; even attention reaches neither
+BASE = 1.0  # of the arms that are compared at one rate
+
+ROUTING = {"query": 10.0, "key": 10.0}
+FAMILIES = {
+    "all alike": ("attention", Arm("all alike")),
+    "values x 10": ("attention", Arm("values x 10", times={"value": 10.0})),
+    "output x 10": ("attention", Arm("output x 10", times={"output": 10.0})),
+    "queries and keys x 10": ("attention", Arm("queries and keys x 10", times=ROUTING)),
+    "AdamW": ("attention", Arm("AdamW", optimiser="adamw")),
+    "AdamW, values x 10": ("attention", Arm("AdamW, values x 10", times={"value": 10.0}, optimiser="adamw")),
+    "alternating": ("attention", Arm("alternating", optimiser="em")),
+    "mixture, all alike": ("mixture", Arm("mixture, all alike")),
+    "mixture, values x 10": ("mixture", Arm("mixture, values x 10", times={"value": 10.0})),
+    "mixture, queries and keys x 10": ("mixture", Arm("mixture, queries and keys x 10", times=ROUTING)),
+    "mixture, AdamW": ("mixture", Arm("mixture, AdamW", optimiser="adamw")),
+    "mixture, EM": ("mixture", Arm("mixture, EM", optimiser="em")),
+}
+RATES = {
+    "sgd": (0.1, 0.215, 0.464, 1.0, 2.15, 4.64, 10.0, 21.5),
+    "adamw": (0.00464, 0.01, 0.0215, 0.0464, 0.1, 0.215),
+    "em": (2.15, 4.64, 10.0, 21.5, 46.4, 100.0),
+}
+AT_BASE = ("all alike", "values x 10", "output x 10", "queries and keys x 10")
+MATCHED, TENFOLD = "all, matched", "all x 10"
+LOWER = ("all alike", "values x 10", "queries and keys x 10", "alternating", "mixture, all alike", "mixture, EM")
+FROZEN = {"no routing": {"query": 0.0, "key": 0.0}, "frozen values": {"value": 0.0, "output": 0.0}}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run.
+
+    Attributes:
+        group: "chosen" (a rate of a family's), "told" (the chosen one), "lower" (the next lower one of the grid), "base" (one rate for all) or "frozen".
+        head, arm, seed, steps, every, setting: as in `fair.run`.
+    """
+
+    group: str
+    head: str
+    arm: Arm
+    seed: int
+    steps: int = STEPS
+    every: int = EVERY
+    setting: fair.Setting = fair.Setting()
+
+    @property
+    def key(self) -> str:
+        """The name of its file."""
+        words = "".join(c if c.isalnum() else "-" for c in self.arm.name.lower())
+        return f"fresh-{self.group}-{words}-{self.arm.rate:g}-seed{self.seed}"
+
+
+def sweep(seeds: Iterable[int] = CHOOSING, families: Iterable[str] = tuple(FAMILIES)) -> list[Cell]:
+    """Every rate of every family, seed by seed."""
+    return [
+        Cell("chosen", head, replace(arm, rate=rate), seed)
+        for seed, (head, arm) in itertools.product(seeds, [FAMILIES[name] for name in families]) for rate in RATES[arm.optimiser]
+    ]
+
+
+def base_arm(name: str, seed: int) -> Arm:
+    """An arm at the common rate; the matched one's first step lowers the loss as much as that of ten times on the values."""
+    if name == TENFOLD:
+        return Arm(TENFOLD, rate=10 * BASE)
+    if name != MATCHED:
+        return replace(FAMILIES[name][1], rate=BASE)
+    setting = fair.Setting()
+    weights, found = fair.first_weights(seed, setting), fair.first_batch(seed, STEPS, setting)
+    slopes = fair.loss_gradients(fair.answer("attention", found, weights), found)
+    return Arm(MATCHED, rate=race.matched_rate(*slopes, replace(FAMILIES["values x 10"][1], rate=BASE)))
+
+
+def telling(rates: dict[str, float], seeds: Iterable[int] = TOLD) -> list[Cell]:
+    """Each family at its rate, some at the next lower one, the arms at one rate, and the controls in which something is frozen."""
+    cells = []
+    for seed in seeds:
+        cells += [Cell("told", FAMILIES[name][0], replace(FAMILIES[name][1], rate=rate), seed) for name, rate in rates.items()]
+        cells += [Cell("base", "attention", base_arm(name, seed), seed) for name in (*AT_BASE, MATCHED, TENFOLD)]
+        for head, arm in (FAMILIES[name] for name in LOWER):
+            less = max((rate for rate in RATES[arm.optimiser] if rate < rates[arm.name]), default=None)
+            cells += [Cell("lower", head, replace(arm, rate=less), seed)] if less else []
+        plain = rates["all alike"]
+        cells += [Cell("frozen", "attention", Arm(name, rate=plain, times=times), seed) for name, times in FROZEN.items()]
+    return cells
+
+
+def run(cell: Cell, folder: str | Path) -> None:
+    """Run a cell, unless its file is there."""
+    path = Path(folder) / f"{cell.key}.json"
+    if path.is_file():
+        return
+    torch.set_num_threads(1)
+    began = time.process_time()
+    begin = fair.even if cell.arm.name == "no routing" else None
+    curve = fair.run(cell.head, cell.arm, cell.seed, cell.steps, cell.every, setting=cell.setting, begin=begin)
+    told = curve.to_dict() | {"cell": asdict(cell), "seconds": time.process_time() - began}
+    write_atomically(path, json.dumps(told).encode())
+
+
+def run_all(folder: str | Path, workers: int = 1, report: Callable = print) -> None:
+    """The sweep, and then what it has chosen; it can be stopped at any moment and started again."""
+    raced.run_all(sweep(), folder, workers, report, run)
+    raced.run_all(telling(choose(folder)), folder, workers, report, run)
+
+
+# ---- the record
+
+
+def _steps(found: dict) -> dict[str, float]:
+    """Steps to each level; a run that breaks later on has not arrived."""
+    if not math.isfinite(found["measures"]["kl"][-1]):
+        return dict.fromkeys(LEVELS, math.inf)
+    return {name: race.first_below(found["steps"], found["measures"][name], level) for name, level in LEVELS.items()}
+
+
+def _low(found: dict) -> float:
+    """The mean KL over the last tenth; inf for a run that broke."""
+    tail = np.array(found["measures"]["kl"][-max(1, len(found["steps"]) // 10):])
+    return float(np.nan_to_num(tail, nan=np.inf).mean())
+
+
+def grid(folder: str | Path, seeds: Iterable[int] = CHOOSING) -> dict:
+    """By family and rate: steps to the KL level and the last KL, seed by seed, of the seeds that are whole."""
+    seeds = [seed for seed in seeds if all(raced.read_cell(cell, folder) is not None for cell in sweep([seed]))]
+    found: dict = {}
+    for cell in sweep(seeds):
+        told = raced.read_cell(cell, folder)
+        row = found.setdefault(cell.arm.name, {}).setdefault(f"{cell.arm.rate:g}", {"steps": [], "last": []})
+        row["steps"].append(_steps(told)["kl"])
+        row["last"].append(_low(told))
+    return {"seeds": seeds, "families": found}
+
+
+def best_rate(rates: dict, steps: int = STEPS) -> str:
+    """The rate with the fewest mean steps to the level; a censored run counts with all steps, and the last KL breaks ties."""
+    return min(rates, key=lambda rate: (float(np.minimum(rates[rate]["steps"], steps).mean()), float(np.mean(rates[rate]["last"]))))
+
+
+def choose(folder: str | Path) -> dict[str, float]:
+    """The rate of each family.
+
+    Raises:
+        ValueError: if no seed of the sweep is whole.
+    """
+    found = grid(folder)
+    if not found["seeds"]:
+        raise ValueError(f"{folder}: no seed has been run at all rates; run the sweep first")
+    return {name: float(best_rate(rates)) for name, rates in found["families"].items()}
+
+
+READINGS = {  # by name: who is asked, and who stands beside
+    "values": ("values x 10", "all alike"), "routing": ("queries and keys x 10", "all alike"),
+    "alternating": ("alternating", "all alike"), "mixture": ("mixture, EM", "mixture, all alike"),
+}
+
+
+def readings(told: dict, rng: np.random.Generator | None = None) -> dict:
+    """How many times as soon one arm arrives as another one does, each at its best rate; empty if an arm is missing.
+
+    Mean steps to the KL level over mean steps; a run that never arrives counts with all steps. With
+    `rng` the same with the two exchanged at random, seed by seed.
+    """
+    if not {name for pair in READINGS.values() for name in pair} <= set(told):
+        return {}
+
+    def ratio(pair: tuple[str, str], flips: Callable) -> float:
+        steps = np.minimum([told[arm]["steps"]["kl"] for arm in pair], STEPS)
+        fast, base = np.where(flips(steps.shape[1]), steps[::-1], steps).mean(1)
+        return float(base / fast)
+
+    if rng is None:
+        return {label: ratio(pair, lambda n: np.zeros(n, dtype=bool)) for label, pair in READINGS.items()}
+    return {
+        label: raced.spread(np.array([ratio(pair, lambda n: rng.random(n) < 0.5) for _ in range(raced.DRAWS)]))
+        for label, pair in READINGS.items()
+    }
+
+
+def measure(folder: str | Path) -> dict:
+    """The record, of the cells that are finished.
+
+    Returns:
+        "grid": of each family, by rate, steps to the level ("inf": never) and the last KL of the
+        choosing seeds; "rates": what they chose, and whether it is at the end of its grid; "told", "lower", "base",
+        "frozen": by arm and in the order of seeds, the KL at all "points", every measure before training and
+        at the end, steps to each level, and the mean KL of the last tenth; "seconds" of a step of each family;
+        "claims" and "flipped": what the ledger reads.
+    """
+    found, rates = grid(folder), choose(folder)
+    groups: dict = {"told": {}, "lower": {}, "base": {}, "frozen": {}}
+    total = sum(raced.read_cell(cell, folder)["seconds"] for cell in sweep(found["seeds"]))
+    for cell in telling(rates):
+        if (told := raced.read_cell(cell, folder)) is None:
+            continue
+        total += told["seconds"]
+        row = groups[cell.group].setdefault(cell.arm.name, {
+            "rate": [], "seeds": [], "last": [], "seconds": [], "steps": {name: [] for name in LEVELS},
+            "kl": [], "first": {name: [] for name in fair.MEASURES}, "end": {name: [] for name in fair.MEASURES},
+        })
+        row["seeds"].append(cell.seed)
+        row["rate"].append(cell.arm.rate)
+        row["last"].append(_low(told))
+        row["seconds"].append(told["seconds"] / cell.steps)
+        for name, steps in _steps(told).items():
+            row["steps"][name].append(steps)
+        row["kl"].append([round(x, 5) if math.isfinite(x) else math.nan for x in told["measures"]["kl"]])
+        for name, values in told["measures"].items():
+            row["first"][name].append(values[0])
+            row["end"][name].append(values[-1])
+    ends = {name: (min(RATES[arm.optimiser]), max(RATES[arm.optimiser])) for name, (_, arm) in FAMILIES.items()}
+    return {
+        "grid": found["families"], "choosing": found["seeds"],
+        "rates": {name: {"rate": rate, "at_the_edge": rate in ends[name]} for name, rate in rates.items()},
+        "claims": readings(groups["told"]), "flipped": readings(groups["told"], np.random.default_rng(0)),
+        **groups, "points": list(range(0, STEPS + 1, EVERY)), "levels": LEVELS, "steps": STEPS, "base_rate": BASE,
+        "setting": asdict(fair.Setting()), "seed": TOLD[0], "seeds": list(TOLD), "known": known(), "cost": {"seconds": round(total, 1)},
+    }
+
+
+def known(seed: int = TOLD[0]) -> dict[str, float]:
+    """KL in nats of forecasts that need no training, on the held-out episodes of a seed."""
+    setting = fair.Setting()
+    found = fair.first_batch(seed, STEPS, setting, tested=True)
+    return fair.floors(found, setting)
