@@ -13,7 +13,6 @@ Axes: C snapshots, L layers, R runs of a fleet.
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from itertools import product
@@ -21,7 +20,7 @@ from pathlib import Path
 
 import torch
 
-from bayeswind_lib.checkpoints.files import read_tensors, write_tensors
+from bayeswind_lib.checkpoints.files import write_tensors
 from bayeswind_lib.training import fleet
 from bayeswind_lib.training.plans import FROZEN, LADDER_SEEDS, RUNGS, ladder
 
