@@ -27,10 +27,10 @@ def test_each_run_is_what_training_alone_gives(recipe):
             assert torch.allclose(x, alone.model.state_dict()[name], atol=1e-5), (i, name)
 
 
-def test_what_is_frozen_stays_and_what_is_silenced_is_uniform(recipe):
+def test_what_is_frozen_stays_and_without_looks_it_is_uniform(recipe):
     looks = plans.FROZEN["looks"]
     together = fleet.assemble([recipe, recipe.but(frozen=looks), recipe], [0, 0, 1e-7])
-    fleet.silence(together, 2, looks)
+    fleet.leave(together, 2, looks, 0)
     begun = fleet.of(together, 1)
     for _ in range(8):
         fleet.update(together)
@@ -45,6 +45,35 @@ def test_what_is_frozen_stays_and_what_is_silenced_is_uniform(recipe):
     for pattern in model.attention_patterns(episodes.inputs):
         T = pattern.shape[-1]
         assert torch.allclose(pattern, torch.ones(T, T).tril() / torch.arange(1, T + 1)[:, None], atol=1e-6)
+
+
+def test_a_held_frame_is_the_frame_of_that_moment_and_the_rest_is_trained(recipe):
+    """Against training by hand: patterns of a frozen copy handed to a network through `edit`."""
+    from bayeswind_lib.probes import activations, edit
+
+    recipe = recipe.but(steps=6)
+    together = fleet.assemble([recipe, recipe, recipe])
+    fleet.hold(together, 0, "attention.pattern", 3)
+    fleet.hold(together, 1, "attention.value", 3, ["*.attention.output.weight"])
+    for _ in range(6):
+        fleet.update(together)
+    for i, (site, frozen) in enumerate([("pattern", ()), ("value", ("*.attention.output.weight",)), (None, ())]):
+        alone = loop.start(recipe.but(frozen=frozen, frozen_from=3))
+        for step in range(6):
+            if step == 3:
+                copy = loop.start(recipe).model
+                copy.load_state_dict(alone.model.state_dict())
+            if step < 3 or site is None:
+                loop.update(alone, alone.model)
+                continue
+            given = activations(copy, loop.draw(alone).inputs, [f"{site}.*"])
+            with edit(alone.model, {name: (lambda own, x=x: x) for name, x in given.items()}):
+                loop.update(alone, alone.model)
+        found = fleet.of(together, i)
+        for name, x in alone.model.state_dict().items():
+            if site and name.endswith(("query.weight", "key.weight", "value.weight")):
+                continue  # what nothing depends on any more drifts on by its momentum
+            assert torch.allclose(found[name], x, atol=2e-5), (site, name)
 
 
 def test_a_nudge_is_a_rounding(recipe):

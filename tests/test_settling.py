@@ -11,7 +11,7 @@ import pytest
 import scipy.stats
 import torch
 from bayeswind_lib.probes import progress, settling
-from bayeswind_lib.training import fleet, loop, plans
+from bayeswind_lib.training import loop, plans
 
 # ---- one curve
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch.func import functional_call, vmap
@@ -34,6 +34,8 @@ class Fleet:
         weights: by name, (R, ...).
         until: by name, the update from which each run leaves it as it is, (R,).
         matrices: names of what Muon trains; momentum: its state. adamw: trains the rest.
+        held: by the end of a module's name, the update from which each run is handed what a copy finds
+            there, (R,); old: those copies. See `hold`.
     """
 
     recipes: Sequence[Recipe]
@@ -43,6 +45,8 @@ class Fleet:
     matrices: list[str]
     momentum: Weights
     adamw: torch.optim.AdamW
+    held: dict[str, torch.Tensor] = field(default_factory=dict)
+    old: Weights = field(default_factory=dict)
 
 
 def assemble(recipes: Sequence[Recipe], nudges: Sequence[float] = ()) -> Fleet:
@@ -115,16 +119,76 @@ def update(fleet: Fleet) -> torch.Tensor:
 
 def forward(fleet: Fleet, inputs: torch.Tensor) -> torch.Tensor:
     """What every network says to the same inputs: (R, B, K, Y)."""
-    return vmap(lambda weights: functional_call(fleet.run.model, weights, (inputs,)))(fleet.weights)
+    if not fleet.held:
+        return vmap(lambda weights: functional_call(fleet.run.model, weights, (inputs,)))(fleet.weights)
+    since = {site: fleet.run.step >= step for site, step in fleet.held.items()}  # (R,) each
+    with torch.no_grad():
+        follows = torch.stack([fleet.run.step <= step for step in fleet.held.values()]).all(0)  # until it is held
+        for name, old in fleet.old.items():
+            old.copy_(torch.where(_wide(follows, old), fleet.weights[name], old))
+        given = vmap(lambda weights: _read(fleet.run.model, weights, inputs, list(since)))(fleet.old)
+    return vmap(lambda *parts: _speak(fleet.run.model, inputs, *parts))(fleet.weights, given, since)
 
 
-def silence(fleet: Fleet, number: int, names: Sequence[str]) -> None:
-    """Set parameters of one run to zero, for good: without queries and keys attention is uniform."""
+def _modules(model, sites) -> dict:
+    return {name: module for name, module in model.named_modules() if name.endswith(tuple(sites))}
+
+
+def _read(model, weights: Weights, inputs: torch.Tensor, sites: list[str]) -> Weights:
+    """What some modules of a network hand on."""
+    seen, found = _modules(model, sites), {}
+    hooks = [
+        module.register_forward_hook(lambda m, i, output, name=name: found.__setitem__(name, output))
+        for name, module in seen.items()
+    ]
+    try:
+        functional_call(model, weights, (inputs,))
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return found
+
+
+def _speak(model, inputs: torch.Tensor, weights: Weights, given: Weights, since: Weights) -> torch.Tensor:
+    """What a network says that is handed what others found, where a flag says so."""
+    flag = {name: next(x for site, x in since.items() if name.endswith(site)) for name in given}
+    hooks = [
+        module.register_forward_hook(lambda m, i, output, name=name: torch.where(flag[name], given[name], output))
+        for name, module in _modules(model, since).items()
+    ]
+    try:
+        return functional_call(model, weights, (inputs,))
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def leave(fleet: Fleet, number: int, names: Sequence[str], factor: float = 1.0) -> None:
+    """Multiply some first parameters of one run, and never train them. Without queries and keys (0) attention is uniform."""
     known = {id(p): name for name, p in fleet.run.model.named_parameters()}
     with torch.no_grad():
         for p in frozen_parameters(fleet.run.model, tuple(names)):
-            fleet.weights[known[id(p)]][number] = 0
+            fleet.weights[known[id(p)]][number] *= factor
             fleet.until[known[id(p)]][number] = 0
+
+
+def hold(fleet: Fleet, number: int, site: str, step: int, names: Sequence[str] = ()) -> None:
+    """From an update on hand one run what a copy of itself from then finds at a site, whatever it learns.
+
+    Freezing queries and keys does not freeze where a network looks, for the stream that they read
+    goes on changing. This does.
+
+    Args:
+        site: end of the name of modules: "attention.pattern", or "attention.value".
+        names: of parameters that are frozen from then on too.
+    """
+    R = len(fleet.recipes)
+    if not fleet.old:
+        fleet.old = {name: x.detach().clone() for name, x in fleet.weights.items()}
+    fleet.held.setdefault(site, torch.full((R,), fleet.recipes[0].steps + 1))[number] = step
+    known = {id(p): name for name, p in fleet.run.model.named_parameters()}
+    for p in frozen_parameters(fleet.run.model, tuple(names)):
+        fleet.until[known[id(p)]][number] = step
 
 
 def of(fleet: Fleet, number: int) -> Weights:
