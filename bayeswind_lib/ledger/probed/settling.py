@@ -28,6 +28,7 @@ from bayeswind_lib.ledger import store
 from bayeswind_lib.ledger.probed.progress import episodes_of, rounded, way_done
 from bayeswind_lib.ledger.sampling import rng_for
 from bayeswind_lib.probes import progress, settling
+from bayeswind_lib.probes.activations import activations, edit
 from bayeswind_lib.training import fleet
 from bayeswind_lib.training.loop import start
 from bayeswind_lib.training.plans import FROZEN, LADDER_SEEDS, RUNGS, ladder
@@ -140,14 +141,29 @@ def measure_folder(folder: str | Path, n_episodes: int = EPISODES, n_final: int 
         if not path.exists():
             continue
         tensors, note = read_tensors(path)
-        recipe, rate = Recipe.from_dict(note["recipe"]), RATES[schedule]
-        runs = _sorted_out(tensors)
-        way = {step: runs["free"][step] for step in (0, *recipe.snapshot_steps)}
-        entry = {name: note[name] for name in ("commit", "device", "cpu_seconds") if name in note} | {"key": recipe.tag}
-        found["runs"].setdefault(rate, {})[str(seed)] = entry | curves(recipe, way, n_episodes)
+        recipe, runs = Recipe.from_dict(note["recipe"]), _sorted_out(tensors)
+        rate = "falling" if schedule == FRAMES else RATES[schedule]
+        about = {name: note[name] for name in ("commit", "device", "cpu_seconds") if name in note}
+        if schedule == FRAMES:
+            found["runs"][rate][str(seed)]["frames"] = about
+        else:
+            way = {step: runs["free"][step] for step in (0, *recipe.snapshot_steps)}
+            entry = about | {"key": recipe.tag} | curves(recipe, way, n_episodes)
+            entry["moved"] = moved(recipe, runs, n_episodes)
+            found["runs"].setdefault(rate, {})[str(seed)] = entry
         for label in note["labels"]:
-            score = final_score(recipe, runs[label]["end"], n_final)
+            score = final_score(recipe, runs[label]["end"], n_final, label, runs[label].get("old"))
             found["ladder"].setdefault(rate, {}).setdefault(label, {})[str(seed)] = score
+    return found
+
+
+def moved(recipe: Recipe, runs: dict, n_episodes: int) -> dict:
+    """How far patterns went (TV, mean over layers) from the update at which queries and keys were frozen, to the end."""
+    model, episodes, found = start(recipe).model, episodes_of(recipe, n_episodes), {}
+    for label, step in (("free", 0), ("looks-0", 0), ("looks-18", 18)):
+        if label in runs:
+            seen = progress.looks(model, {0: runs["free"][step], 1: runs[label]["end"]}, episodes)
+            found[label] = float(f"{np.mean(progress.DISTANCES['attention'](seen[0], seen[1])):.4g}")
     return found
 
 
@@ -180,12 +196,20 @@ def settled(steps: list, run: dict) -> dict:
     return {what: {"step": float(f"{one.step:.5g}"), "at_end": one.at_end} for what, one in found.items()}
 
 
-def final_score(recipe: Recipe, weights: dict, n_episodes: int) -> dict:
-    """KL and entropy error (bits) on fresh episodes, the same for all."""
+def final_score(recipe: Recipe, weights: dict, n_episodes: int, label: str = "", old: dict | None = None) -> dict:
+    """KL and entropy error (bits) on fresh episodes, the same for all; with what a copy (`old`) hands on, if there is one."""
     model = start(recipe).model
     model.load_state_dict(weights)
     tunnel = tunnels.build(recipe.tunnel, recipe.tunnel_config)
-    score = scoring.score_episodes(model.eval(), tunnel.sample(n_episodes, rng_for(tunnel, 470)))
+    episodes, changes = tunnel.sample(n_episodes, rng_for(tunnel, 470)), {}
+    if old is not None:
+        copy = start(recipe).model
+        copy.load_state_dict(old)
+        site = SITES[label.split("-")[0]][0].split(".")[1]  # "pattern" or "value"
+        given = activations(copy.eval(), episodes.inputs, [f"{site}.*"])
+        changes = {name: (lambda own, x=x: x) for name, x in given.items()}
+    with edit(model.eval(), changes):
+        score = scoring.score_episodes(model, episodes, n_episodes)
     return {name: float(f"{getattr(score, name):.5g}") for name in ("kl", "kl_se", "entropy_mae")}
 
 
