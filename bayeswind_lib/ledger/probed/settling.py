@@ -26,7 +26,7 @@ from bayeswind_lib import scoring, tunnels
 from bayeswind_lib.checkpoints.files import read_tensors, write_tensors
 from bayeswind_lib.ledger import store
 from bayeswind_lib.ledger.probed.progress import episodes_of, rounded, way_done
-from bayeswind_lib.ledger.sampling import rng_for
+from bayeswind_lib.ledger.sampling import rng_for, summary
 from bayeswind_lib.probes import progress, settling
 from bayeswind_lib.probes.activations import activations, edit
 from bayeswind_lib.training import fleet
@@ -226,7 +226,7 @@ def summed_up(found: dict) -> dict:
     """The record: runs and ladder, with ratios over seeds, rungs over free runs, and coverage of intervals."""
     found = found | {"ratios": ratios(found["runs"]), "rungs": rungs(found["ladder"])}
     found["coverage"] = settling.coverage(len(LADDER_SEEDS), SIMULATED, np.random.default_rng(0))
-    return found | {"claims": claims(found)}
+    return found | nulls(found) | {"claims": claims(found)}
 
 
 def ratios(runs: dict) -> dict:
@@ -268,11 +268,33 @@ def rungs(ladder_scores: dict) -> dict:
 
 
 def claims(found: dict) -> dict:
-    """What the ledger asks for."""
-    result: dict = {}
-    for rate, pairs in found["ratios"].items():
-        result[rate] = {what: max(entry["each"]) for what, entry in pairs.items() if "each" in entry}
+    """What the ledger asks for: by rate the largest ratio of settling times over seeds, and mean factors of the ladder."""
+    result: dict = {
+        rate: {what: max(entry["each"]) for what, entry in pairs.items() if "each" in entry}
+        for rate, pairs in found["ratios"].items()
+    }
+    for label, what in (("looks-60", "entropy_mae"), ("frame-60", "kl")):
+        if factors := over_free(found["ladder"].get("falling", {}), label, what):
+            result[label] = float(np.exp(np.mean(np.log(factors))))
     return result
+
+
+def nulls(found: dict) -> dict:
+    """"line": ratios of settling times on every seed's straight line, by rate; "even": what uniform attention costs."""
+    result: dict = {"line": {}, "even": {}}
+    for rate, pairs in found["ratios"].items():
+        known = {what: entry["line"]["each"] for what, entry in pairs.items() if "each" in entry}
+        rows = [dict(zip(known, row, strict=True)) for row in zip(*known.values(), strict=True)]
+        result["line"][rate] = summary(rows) if rows else {}
+    for what in ("entropy_mae", "kl"):
+        if factors := over_free(found["ladder"].get("falling", {}), "uniform", what):
+            result["even"] |= summary([{what: x} for x in factors])
+    return result
+
+
+def over_free(labels: dict, label: str, what: str) -> list[float]:
+    """A final score over that of the free run of the same seed, seed by seed."""
+    return [one[what] / labels["free"][seed][what] for seed, one in labels.get(label, {}).items()]
 
 
 def write_folder(folder: str | Path) -> bool:
