@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 import scipy.stats
 import torch
+from bayeswind_lib import ledger
+from bayeswind_lib.ledger import store
+from bayeswind_lib.ledger.probed import settling as measured
 from bayeswind_lib.probes import progress, settling
 from bayeswind_lib.training import loop, plans
 
@@ -127,3 +130,41 @@ def test_ratios_are_paired():
     want = scipy.stats.t.interval(0.95, 2, math.log(2), scipy.stats.sem(np.log([1, 2, 4])))
     assert np.log(found["Student"]) == pytest.approx(want, rel=1e-4)
     assert found["range"][0] <= found["bootstrap"][0] <= found["bootstrap"][1] <= found["range"][1]
+
+
+# ---- the record
+
+
+def test_the_record_follows_from_its_own_runs_and_says_where_they_come_from():
+    record = ledger.record("probe_settling")
+    assert (store.records_folder() / "probe_settling.json").stat().st_size < 250_000
+    for rate in ("falling", "constant"):
+        assert sorted(record["runs"][rate]) == list("01234")
+        for run in record["runs"][rate].values():
+            assert run["commit"] and run["device"] and run["cpu_seconds"] > 0 and len(run["steps"]) == len(run["curves"]["kl"])
+            for what, q in run["curves"].items():
+                assert settling.settling(run["steps"], q).step == pytest.approx(run["settled"][what]["step"], rel=0.01), what
+    again = measured.summed_up({key: record[key] for key in measured.KEPT})
+    assert all(store.same(store.plain(again[key]), record[key]) for key in again)
+    assert set(record["ladder"]["falling"]) == {
+        *measured.arms("linear", 0), *(f"{what}-{step}" for what in measured.SITES for step in measured.LATER), "looks-large", "carries-large"
+    }
+    each = record["rungs"]["falling"]["frame-60"]["each"]
+    held, free = (record["ladder"]["falling"][label]["3"]["kl"] for label in ("frame-60", "free"))
+    assert each[3] == pytest.approx(held / free, rel=1e-4)
+
+
+def test_a_folder_is_measured_as_far_as_it_got(tmp_path, monkeypatch):
+    monkeypatch.setitem(plans.LADDER, "steps", 20)
+    monkeypatch.setitem(plans.LADDER, "n_snapshots", 4)
+    monkeypatch.setattr(measured, "LATER", (3,))
+    monkeypatch.setattr(plans, "RUNGS", {"linear": (0, 18), "constant": ()})
+    for schedule in ("linear", measured.FRAMES):
+        path = measured.train(tmp_path, schedule, 0)
+        assert measured.train(tmp_path, schedule, 0) == path  # there already
+    found = measured.summed_up(measured.measure_folder(tmp_path, 8, 8))
+    labels = found["ladder"]["falling"]
+    assert set(labels) == {"free", "looks-0", "looks-18", "carries-0", "carries-18", "nudged", "uniform", "frame-3", "values-3", "looks-large", "carries-large"}
+    assert all(math.isfinite(one["0"]["kl"]) and one["0"]["kl"] > 0 for one in labels.values())
+    assert found["runs"]["falling"]["0"]["frames"]["cpu_seconds"] > 0
+    assert set(found["runs"]["falling"]["0"]["moved"]) == {"free", "looks-0"}  # update 18 is no snapshot of so short a run

@@ -161,7 +161,7 @@ def moved(recipe: Recipe, runs: dict, n_episodes: int) -> dict:
     """How far patterns went (TV, mean over layers) from the update at which queries and keys were frozen, to the end."""
     model, episodes, found = start(recipe).model, episodes_of(recipe, n_episodes), {}
     for label, step in (("free", 0), ("looks-0", 0), ("looks-18", 18)):
-        if label in runs:
+        if label in runs and step in runs["free"]:
             seen = progress.looks(model, {0: runs["free"][step], 1: runs[label]["end"]}, episodes)
             found[label] = float(f"{np.mean(progress.DISTANCES['attention'](seen[0], seen[1])):.4g}")
     return found
