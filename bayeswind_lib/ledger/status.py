@@ -283,6 +283,7 @@ NULLS = {
     "random_direction": "as long a push in a random direction",
     "noise": "noise as long as what the layer writes",
     "line": "weights that go straight from start to end", "walk": "weights that drift at random",
+    "even": "attention that is uniform throughout",
     "no_baseline": "the law without its mean", "other_query": "errors of the query before",
     "random_errors": "errors as long, in random directions",
     "alike": "plain descent, ten times the rate on every map", "flipped": "the two arms exchanged at random",

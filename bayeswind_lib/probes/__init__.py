@@ -16,6 +16,7 @@ from bayeswind_lib.probes import (
     nulls,
     progress,
     routing,
+    settling,
     values,
 )
 from bayeswind_lib.probes.ablation import Bench, Effect, ablate, concentration, parts, swap
@@ -27,6 +28,6 @@ from bayeswind_lib.probes.sites import Site, shapes, sites, table
 __all__ = [
     "Bench", "Effect", "Measured", "Site", "ablate", "ablation", "activations", "axes", "beliefs",
     "clusters", "concentration", "edit", "exchange", "filtering", "keys", "layers", "nulls", "parts",
-    "progress", "report", "resume", "routing",
+    "progress", "report", "resume", "routing", "settling",
     "shapes", "sites", "swap", "table", "untrained", "values",
 ]

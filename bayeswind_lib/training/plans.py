@@ -293,6 +293,35 @@ def _exchanged(tunnel: str, name: str, seed: int, factor: float = 1.0) -> Cell:
     )
 
 
+LADDER = {  # small enough for many runs, and a tunnel in which attention has to be trained
+    "steps": 600, "batch_size": 32, "eval_every": 600, "n_snapshots": 30,
+    "tunnel_config": {"n_states": 3, "n_symbols": 3, "length": 8},
+    "model_config": {"n_layers": 2, "n_heads": 2, "width": 32, "hidden": 64},
+}
+LADDER_SEEDS = (0, 1, 2, 3, 4)
+# Updates after which a part is frozen: 0, 3, 10, 20, 30 and 50 in 100 of the run.
+RUNGS = {"linear": (0, 18, 60, 120, 180, 300), "constant": (60, 180)}
+
+
+def ladder() -> list[Cell]:
+    """A small HMM transformer, free and with a part of attention frozen earlier and later, with both rates.
+
+    `bayeswind_lib.ledger.probed.settling` trains all runs of one seed and rate at once.
+    """
+    cells = []
+    for (schedule, rungs), seed in itertools.product(RUNGS.items(), LADDER_SEEDS):
+        rate = {"linear": "falling"}.get(schedule, schedule)
+        arms = [("free", {})] + [
+            (f"{what}-{begin}", {"frozen": names, "frozen_from": begin})
+            for what, names in FROZEN.items() for begin in rungs
+        ]
+        cells += [
+            cell("hmm", "transformer", seed=seed, label=f"ladder-{rate}-{label}", schedule=schedule, **LADDER, **changes)
+            for label, changes in arms
+        ]
+    return cells
+
+
 ADAMW_RATES = (5e-4, 1e-3, 2e-3, 4e-3, 8e-3)
 MUON_RATES = (5e-3, 1e-2, 2e-2, 4e-2, 8e-2)
 
@@ -329,6 +358,7 @@ PLANS: dict[str, Callable[[], list[Cell]]] = {
     "snapshots": snapshots,
     "frozen": frozen,
     "variants": variants,
+    "ladder": ladder,
 }
 
 

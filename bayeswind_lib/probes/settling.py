@@ -1,0 +1,237 @@
+"""When does a quantity settle, and what do five seeds say about it?
+
+`settling` reads one time off one curve. `readings` takes the quantities of a run's snapshots, the
+controls among them. The rest is for ratios of such times over few seeds: a percentile bootstrap whose
+resamples are all taken, Student's interval, and how often each covers the truth.
+
+Axes: C snapshots, L layers, N vectors, D channels, n seeds, S simulated experiments.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import torch
+from torch import nn
+
+from bayeswind_lib import scoring
+from bayeswind_lib.probes import progress
+from bayeswind_lib.probes.activations import activations
+from bayeswind_lib.probes.values import correlation, spread
+from bayeswind_lib.tunnels import Episodes
+
+KEY_AXES = 4  # principal axes of the token keys of layer 0 whose span is compared
+
+
+# ---- one curve
+
+
+@dataclass(frozen=True)
+class Settled:
+    """When a curve settled.
+
+    Attributes:
+        step: updates. between: the two snapshots around it.
+        at_end: whether only the last snapshot is near the end, which it always is: then a longer run
+            might have moved on, and the time says little.
+    """
+
+    step: float
+    between: tuple[float, float]
+    at_end: bool
+
+
+def settling(steps: Sequence[float], q: Sequence[float], within: float = 0.1) -> Settled:
+    """The first update after which a quantity stays within a share of its total change of its end, on either side.
+
+    Between two snapshots straight in log(1 + step), as in `progress.steps_to`.
+
+    Args:
+        steps: (C,), rising. q: (C,), any quantity: a distance from the end, a divergence.
+    Raises:
+        ValueError: if the first and the last value are the same: then there is no change to take a share of.
+    """
+    steps, q = np.asarray(steps, dtype=float), np.asarray(q, dtype=float)
+    total = abs(q[0] - q[-1])
+    if total == 0:
+        raise ValueError("the quantity ends where it began: a settling time needs a change")
+    far = np.abs(q - q[-1]) / total
+    outside = np.flatnonzero(far > within)  # never empty: the first is 1
+    last = int(outside[-1])
+    return Settled(
+        progress.steps_to(steps, 1 - far, 1 - within), (steps[last], steps[last + 1]), last + 2 == len(steps)
+    )
+
+
+# ---- quantities
+
+
+def overlap(x: torch.Tensor, y: torch.Tensor, axes: int = KEY_AXES) -> float:
+    """How much of the span of x's first principal axes lies in that of y's: (N, D) each; 0 to 1.
+
+    The mean squared cosine of the principal angles. Two random spans have about axes / D.
+    """
+    spans = [torch.linalg.svd(part.double() - part.double().mean(0), full_matrices=False)[2][:axes] for part in (x, y)]
+    return float((spans[0] @ spans[1].T).square().sum() / axes)
+
+
+def main_axis(x: torch.Tensor, entropy: torch.Tensor) -> dict[str, float]:
+    """Share of the variance on the first principal axis of (N, D), and |rank correlation| with entropy (N,)."""
+    shape = spread(x.numpy())
+    first = shape.project(x.numpy(), 1)[:, 0]
+    return {"axis share": float(shape.shares[0]), "axis rank": float(correlation(first, entropy.numpy(), ranks=True))}
+
+
+def readings(model: nn.Module, snapshots: Mapping[float, Mapping], episodes: Episodes) -> dict[str, np.ndarray]:
+    """The quantities of a run, (C,) each; distances are from the last snapshot, mean over layers.
+
+    Returns:
+        "patterns" (TV), "scores" (row-centred), "keys" (1 - overlap of the spans of layer 0's keys),
+        "values" (1 - CKA of what attention adds) and "gram" (their straight distance), "hidden" and
+        "hidden gram" (the same of a fixed random subset of hidden units, as many as channels: the
+        control), "axis share" and "axis rank" (of the last layer's attention outputs at scored
+        positions), "kl", "entropy_mae" and "sure kl" (in the quarter of positions with least entropy), bits.
+    """
+    names = ["pattern.*", "attention.*", "hidden.*", "key.0"]
+    scored = list(model.config.scored)
+    exact = scoring.entropy_bits(episodes.posterior).flatten()  # (B K,)
+    sure = exact <= exact.quantile(0.25)
+    kept = {name: part.clone() for name, part in model.state_dict().items()}
+    seen = []
+    try:
+        for weights in snapshots.values():
+            model.load_state_dict(weights)
+            found = activations(model.eval(), episodes.inputs, names)
+            divergence = _kl_bits(model, episodes).flatten()
+            score = scoring.score_episodes(model, episodes)
+            row = {"kl": score.kl, "entropy_mae": score.entropy_mae, "sure kl": float(divergence[sure].mean())}
+            values = [x for name, x in found.items() if name.startswith("attention")]
+            row |= main_axis(values[-1][:, scored].flatten(0, 1), exact)
+            row["parts"] = {
+                "patterns": [x for name, x in found.items() if name.startswith("pattern")],
+                "values": [x.flatten(0, 1) for x in values],
+                "hidden": [_subset(x.flatten(0, 1), values[0].shape[-1]) for name, x in found.items() if name.startswith("hidden")],
+                "keys": found["key.0"].transpose(1, 2).flatten(2).flatten(0, 1),
+            }
+            seen.append(row)
+    finally:
+        model.load_state_dict(kept)
+    end, result = seen[-1]["parts"], {}
+    for what in ("kl", "entropy_mae", "sure kl", "axis share", "axis rank"):
+        result[what] = np.array([row[what] for row in seen])
+    result["patterns"] = _mean(seen, end, "patterns", progress.pattern_distance)
+    result["scores"] = _mean(seen, end, "patterns", progress.score_distance)
+    result["keys"] = np.array([1 - overlap(row["parts"]["keys"], end["keys"]) for row in seen])
+    for what, straight in (("values", "gram"), ("hidden", "hidden gram")):
+        result[what] = _mean(seen, end, what, lambda x, y: 1 - progress.linear_cka(x, y))
+        result[straight] = _mean(seen, end, what, lambda x, y: float(progress.gram_distance(progress.linear_cka(x, y))))
+    return result
+
+
+def _mean(seen: list, end: dict, what: str, distance) -> np.ndarray:
+    return np.array([np.mean([distance(x, y) for x, y in zip(row["parts"][what], end[what], strict=True)]) for row in seen])
+
+
+def _subset(x: torch.Tensor, count: int) -> torch.Tensor:
+    """The same random columns every time: (N, M) -> (N, count)."""
+    return x[:, torch.randperm(x.shape[1], generator=torch.Generator().manual_seed(0))[:count]]
+
+
+@torch.no_grad()
+def _kl_bits(model: nn.Module, episodes: Episodes) -> torch.Tensor:
+    """KL(exact || model) at each scored position, (B, K), bits."""
+    truth = episodes.posterior.double()
+    answer = model(episodes.inputs).double().log_softmax(-1)
+    return (torch.xlogy(truth, truth) - truth * answer).sum(-1) / math.log(2)
+
+
+# ---- few seeds
+
+
+@cache
+def resamples(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """All ways to draw n of n with replacement: how often each is drawn (ways, n), and the probability (ways,).
+
+    >>> len(resamples(5)[0])
+    126
+    """
+    if not 1 <= n <= 8:
+        raise ValueError(f"n is {n}: all resamples of 1 to 8 numbers are taken, of more draw some")
+    drawn = np.array(list(itertools.combinations_with_replacement(range(n), n)))  # (ways, n)
+    counts = (drawn[:, :, None] == np.arange(n)).sum(1)  # (ways, n)
+    ways = [math.factorial(n) / math.prod(map(math.factorial, c)) for c in counts.tolist()]
+    return counts, np.array(ways) / float(n) ** n
+
+
+def bootstrap_interval(x: Sequence[float], level: float = 0.95) -> tuple[float, float]:
+    """Percentile bootstrap interval of the mean of few numbers (n,), with all resamples: nothing is drawn."""
+    low, high = _bootstrap(np.asarray(x, dtype=float)[None], level)
+    return float(low[0]), float(high[0])
+
+
+def _bootstrap(x: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
+    """The same for many experiments at once, (S, n) -> (S,) twice."""
+    counts, weight = resamples(x.shape[1])
+    means = x @ counts.T / x.shape[1]  # (S, ways)
+    order = means.argsort(1)
+    up = weight[order].cumsum(1)
+    ends = []
+    for q in ((1 - level) / 2, (1 + level) / 2):
+        place = (up >= q - 1e-12).argmax(1)
+        ends.append(np.take_along_axis(np.take_along_axis(means, order, 1), place[:, None], 1)[:, 0])
+    return ends[0], ends[1]
+
+
+def t_interval(x: Sequence[float], level: float = 0.95) -> tuple[float, float]:
+    """Student's interval of the mean of few numbers (n,), n at least 2."""
+    low, high = _student(np.asarray(x, dtype=float)[None], level)
+    return float(low[0]), float(high[0])
+
+
+def _student(x: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
+    n = x.shape[1]
+    half = t_quantile((1 + level) / 2, n - 1) * x.std(1, ddof=1) / math.sqrt(n)
+    return x.mean(1) - half, x.mean(1) + half
+
+
+@cache
+def t_quantile(p: float, df: int) -> float:
+    """Quantile of Student's distribution, p at least one half, by bisection of its integral.
+
+    >>> round(t_quantile(0.975, 4), 3)
+    2.776
+    """
+    size = math.exp(math.lgamma((df + 1) / 2) - math.lgamma(df / 2)) / math.sqrt(df * math.pi)
+    low, high = 0.0, 400.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        angle = np.linspace(0, math.atan(middle / math.sqrt(df)), 4001)  # t = sqrt(df) tan(angle)
+        height = size * math.sqrt(df) * np.cos(angle) ** (df - 1)
+        area = float(np.sum((height[1:] + height[:-1]) / 2) * (angle[1] - angle[0]))
+        low, high = (middle, high) if 0.5 + area < p else (low, middle)
+    return low
+
+
+def coverage(n: int, draws: int, rng: np.random.Generator, level: float = 0.95) -> dict[str, float]:
+    """How often intervals from n normal numbers hold the true mean, in that many simulated experiments."""
+    x = rng.standard_normal((draws, n))
+    ends = {"bootstrap": _bootstrap(x, level), "Student": _student(x, level), "range": (x.min(1), x.max(1))}
+    return {name: float(((low <= 0) & (high >= 0)).mean()) for name, (low, high) in ends.items()}
+
+
+def ratio_interval(a: Sequence[float], b: Sequence[float], level: float = 0.95) -> dict:
+    """The geometric mean of the ratios of two paired sets of positive numbers (n,), and what is known of it.
+
+    Returns:
+        "each" (n), "mean", and the intervals "bootstrap" and "Student" (on the logarithms) and "range".
+    """
+    logs = np.log(np.asarray(a, dtype=float) / np.asarray(b, dtype=float))
+    ends = {"bootstrap": bootstrap_interval(logs, level), "Student": t_interval(logs, level), "range": (logs.min(), logs.max())}
+    return {"each": np.exp(logs).tolist(), "mean": float(np.exp(logs.mean()))} | {
+        name: [float(math.exp(x)) for x in pair] for name, pair in ends.items()
+    }
