@@ -6,7 +6,7 @@ half of the mechanism.
 """
 
 from bayeswind_lib.references import hmm, recall, recurrence, regression, switching
-from bayeswind_lib.references.base import Reference, Uniform
+from bayeswind_lib.references.base import ByPosition, Reference, Uniform, reference_points
 from bayeswind_lib.references.bijection import (
     Binder,
     Certain,
@@ -30,6 +30,7 @@ from bayeswind_lib.references.hmm import hmm_constants, hmm_predictors, hmm_rung
 
 __all__ = [
     "Binder",
+    "ByPosition",
     "Certain",
     "Eliminator",
     "Leaky",
@@ -50,6 +51,7 @@ __all__ = [
     "leak_for_entropy_error",
     "recall",
     "recurrence",
+    "reference_points",
     "regression",
     "shown_before",
     "situations",

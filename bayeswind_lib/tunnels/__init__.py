@@ -2,6 +2,7 @@
 
 from bayeswind_lib.tunnels.base import Episodes, Interface, Tunnel, sequence
 from bayeswind_lib.tunnels.bijection import Bijection
+from bayeswind_lib.tunnels.check import Checked, check, refuse
 from bayeswind_lib.tunnels.hmm import HMM
 from bayeswind_lib.tunnels.recall import Recall
 from bayeswind_lib.tunnels.recurrence import Recurrence
@@ -13,6 +14,6 @@ for _kind in (Bijection, HMM, Regression, Recall, Recurrence):
     register(_kind.name)(_kind)
 
 __all__ = [
-    "HMM", "TUNNELS", "Bijection", "Episodes", "Interface", "Recall", "Recurrence", "Regression", "Tunnel",
-    "build", "find", "load_file", "register", "sequence",
+    "HMM", "TUNNELS", "Bijection", "Checked", "Episodes", "Interface", "Recall", "Recurrence", "Regression", "Tunnel",
+    "build", "check", "find", "load_file", "refuse", "register", "sequence",
 ]
