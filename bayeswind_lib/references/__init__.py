@@ -5,7 +5,7 @@ means something only between such rungs: what knows nothing, what knows the posi
 half of the mechanism.
 """
 
-from bayeswind_lib.references import hmm, recall, recurrence, regression, switching
+from bayeswind_lib.references import hmm, mixture, recall, recurrence, regression, switching
 from bayeswind_lib.references.base import ByPosition, Reference, Uniform, reference_points
 from bayeswind_lib.references.bijection import (
     Binder,
@@ -48,6 +48,7 @@ __all__ = [
     "hmm_constants",
     "hmm_predictors",
     "hmm_rungs",
+    "mixture",
     "leak_for_entropy_error",
     "recall",
     "recurrence",
