@@ -161,3 +161,23 @@ def _weights(model) -> str:
     note = {"architecture": model.architecture, "config": model.config.to_dict()}
     tensors = {name: tensor.detach().float().cpu().contiguous() for name, tensor in model.state_dict().items()}
     return base64.b64encode(to_bytes(tensors, {"note": json.dumps(note)})).decode()
+
+
+class Framed:
+    """A written page, shown inside a notebook or a book's page: the same file in a frame of its own.
+
+    Args:
+        path: what `page` returned.
+    """
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+
+    def __repr__(self) -> str:
+        return f"Framed({str(self.path)!r})"
+
+    def _repr_html_(self) -> str:
+        text = self.path.read_text("utf-8")
+        title = html.unescape(text.split("<title>")[1].split("</title>")[0])
+        style = "width: 100%; height: 1180px; border: 0"
+        return f'<iframe title="{html.escape(title)}" style="{style}" srcdoc="{html.escape(text)}"></iframe>'
