@@ -21,6 +21,7 @@ import sys
 from pathlib import Path
 
 TUNNELS: dict[str, type] = {}
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 NEEDED = {
     "sample": "sample(batch, rng, device=None) draws Episodes",
     "interface": "interface is a property that holds an Interface",
@@ -101,9 +102,7 @@ def find(name: str) -> type:
 
 def example_names() -> list[str]:
     """The worked examples that nobody has asked for yet."""
-    from bayeswind_lib import examples
-
-    return [module.name for module in pkgutil.iter_modules(examples.__path__) if module.name not in TUNNELS]
+    return [module.name for module in pkgutil.iter_modules([str(EXAMPLES)]) if module.name not in TUNNELS]
 
 
 def build(name: str, config: dict | None = None):

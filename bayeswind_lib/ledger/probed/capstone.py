@@ -112,30 +112,45 @@ def hybrid(tunnel, own, donor) -> torch.Tensor:
     return (theirs.sum(-1)[..., None] * each).sum(2)
 
 
+def directions(x: np.ndarray, logs: np.ndarray) -> dict[str, np.ndarray]:
+    """Orthonormal directions of the stream, (M - 1, D) each: from which the models' probabilities are
+    *read*, along which the stream *moves* with them, and, moving most of all, its *main* axes.
+
+    Args:
+        x: (N, D). logs: (N, M).
+    """
+    rank = logs.shape[1] - 1
+    centred, about = x - x.mean(0), logs - logs.mean(0)
+    moves = np.linalg.lstsq(about, centred, rcond=None)[0]  # (M, D): the stream from the logarithms
+    return {
+        "read": beliefs.fit_reader(x, logs).subspace(rank),
+        "moves": np.linalg.svd(moves, full_matrices=False)[2][:rank],
+        "main": np.linalg.svd(centred, full_matrices=False)[2][:rank],
+    }
+
+
 @torch.no_grad()
 def exchange(model, tunnel, own, donor) -> dict[str, dict]:
-    """By layer: divergence (bits) of the answer from own, donor and hybrid posterior, when the directions from which
-    the models' probabilities are read are taken from another episode at the same positions; and random directions."""
+    """By layer: divergence (bits) of the answer from own, donor and hybrid posterior, when what lies in some
+    directions (`directions`; or random ones, nothing, the whole) is taken from another episode, at all positions."""
     logs, _ = targets(tunnel, own)
     aims = {"own": own.posterior, "donor": donor.posterior, "hybrid": hybrid(tunnel, own, donor)}
     rows = {}
     for layer in range(1, model.config.n_layers + 1):
         name = f"residual.{layer}"
         mine, theirs = (activations(model, e.inputs, name)[name] for e in (own, donor))
-        flat = mine.double().numpy()
-        reader = beliefs.fit_reader(flat.reshape(-1, flat.shape[-1]), logs.reshape(-1, logs.shape[-1]))
-        rng = torch.Generator().manual_seed(SEED + layer)
+        D = mine.shape[-1]
+        found = directions(mine.double().numpy().reshape(-1, D), logs.reshape(-1, logs.shape[-1]))
+        rng, rank = torch.Generator().manual_seed(SEED + layer), logs.shape[-1] - 1
 
         def answer(basis, mine=mine, theirs=theirs, layer=layer):
             mixed = mine + ((theirs - mine) @ basis.T) @ basis
             prediction = as_prediction(resume(model, mixed, layer), model.config.outcome)
             return {aim: divergence(truth, prediction) for aim, truth in aims.items()}
 
-        basis = torch.tensor(reader.subspace(), dtype=mine.dtype)
-        shape = (mine.shape[-1], len(basis))
-        drawn = [answer(torch.linalg.qr(torch.randn(shape, generator=rng))[0].T) for _ in range(RANDOM)]
-        rows[name] = {
-            "read": answer(basis), "nothing": answer(torch.zeros(1, shape[0])), "whole": answer(torch.eye(shape[0])),
-            "random": {aim: [d[aim] for d in drawn] for aim in aims}, "rank": len(basis),
-        }
+        bases = {kind: torch.tensor(basis, dtype=mine.dtype) for kind, basis in found.items()}
+        bases |= {"nothing": torch.zeros(1, D), "whole": torch.eye(D)}
+        drawn = [answer(torch.linalg.qr(torch.randn(D, rank, generator=rng))[0].T) for _ in range(RANDOM)]
+        rows[name] = {kind: answer(basis) for kind, basis in bases.items()}
+        rows[name] |= {"random": {aim: [d[aim] for d in drawn] for aim in aims}, "rank": rank}
     return rows
