@@ -17,7 +17,7 @@ class Dirichlet(bw.tunnels.Tunnel):
     presets = {"smoke": {"n_faces": 3, "length": 6}}
     claims = [{
         "id": "dirichlet-kl", "statement": "A small transformer learns to count.",
-        "published": "0.01", "unit": "bits", "measure": "kl", "test": "reaches", "band": 0.01,
+        "published": "0.01", "measure": "kl", "test": "reaches", "band": 0.01,
     }]
 
     @property

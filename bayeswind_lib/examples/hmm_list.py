@@ -1,7 +1,4 @@
-"""A known list of hidden Markov models, and nobody says which one speaks.
-
-The exact answer is a mixture of filters: accumulate which model, transport its state.
-"""
+"""A known list of hidden Markov models, and nobody says which of them speaks."""
 
 from dataclasses import dataclass
 
@@ -17,9 +14,9 @@ class HMMList(bw.tunnels.Tunnel):
     n_states: int = 3  # S, of each model
     n_symbols: int = 4  # V
     length: int = 24  # symbols shown
-    sharpness: float = 3.0  # rows of the matrices are drawn from Dirichlet(1 / sharpness)
+    sharpness: float = 3.0  # rows of the matrices: Dirichlet(1 / sharpness)
     list_seed: int = 0  # of the list: the same in every episode
-    presets = {"smoke": {"n_models": 2, "n_states": 2, "n_symbols": 2, "length": 5}}
+    presets = {"smoke": {"n_models": 2, "n_states": 2, "length": 5}}
 
     @property
     def interface(self):
@@ -36,14 +33,17 @@ class HMMList(bw.tunnels.Tunnel):
     def sample(self, batch, rng, device=None):
         move, emit = (matrix.to(rng.device) for matrix in self.matrices())
         rolls = torch.rand(2, batch, generator=rng, device=rng.device)
-        which, state = (rolls[0] * self.n_models).long(), (rolls[1] * self.n_states).long()
+        which = (rolls[0] * self.n_models).long()
+        state = (rolls[1] * self.n_states).long()
         states, symbols = [], []
         for _ in range(self.length + 1):
             states.append(state)
-            symbols.append(torch.multinomial(emit[which, state], 1, generator=rng)[:, 0])
+            told = torch.multinomial(emit[which, state], 1, generator=rng)
+            symbols.append(told[:, 0])
             state = torch.multinomial(move[which, state], 1, generator=rng)[:, 0]
         latents = {"which": which, "states": torch.stack(states, 1)}
-        return self.episodes(torch.stack(symbols, 1), latents).to(device or rng.device)
+        found = self.episodes(torch.stack(symbols, 1), latents)
+        return found.to(device or rng.device)
 
     def beliefs(self, inputs):
         """P(model, state | symbols so far), in log space: float64 (B, K, M, S)."""
