@@ -76,7 +76,7 @@ def render(model, episodes: Episodes, title: str = "", note: str = "") -> str:
 </style>
 </head>
 <body>
-<main>
+<main aria-label="Exported episodes">
 <h1>{html.escape(title)}</h1>
 <p>{html.escape(note)}</p>
 <div class="bw-explorer" data-explorer="page">This page needs JavaScript to show its episodes.</div>
