@@ -1,4 +1,4 @@
-"""The command line: `python -m bayeswind_lib train | retrain | score | probe | sweep | races | language | list | ledger`."""
+"""The command line: `python -m bayeswind_lib train | retrain | check | score | probe | page | sweep | races | language | list | ledger`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ try:
 except ImportError:  # the one part of the library that needs it
     sys.exit("the command line needs the package typer: pip install typer")
 
-from bayeswind_lib import checkpoints, scoring, training
+from bayeswind_lib import checkpoints, references, scoring, training, tunnels
 from bayeswind_lib.checkpoints.files import write_atomically
 from bayeswind_lib.training import plans
 from bayeswind_lib.training.sweep import describe, is_begun, read_row, read_rows, runs_text
@@ -27,11 +27,17 @@ app = typer.Typer(
 )
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Own = Annotated[Path | None, typer.Option("--tunnel", help="The Python file that registers the network's tunnel, if it is your own.")]
+
+
+def _tunnel_called(tunnel: str) -> str:
+    """A tunnel's name; a file that registers one is run first."""
+    return tunnels.load_file(tunnel) if tunnel.endswith(".py") else tunnel
 
 
 @app.command()
 def train(
-    tunnel: Annotated[str, typer.Argument(help="Which task, for example bijection.")],
+    tunnel: Annotated[str, typer.Argument(help="Which task, for example bijection; or a Python file that registers one.")],
     architecture: Annotated[str, typer.Argument(help="Which network, for example transformer.")],
     preset: Annotated[str, typer.Option(help="smoke | read | classroom | paper")] = "classroom",
     seed: Annotated[int, typer.Option(help="Of the initial weights and of the episodes.")] = 0,
@@ -46,6 +52,7 @@ def train(
     weights: Annotated[Path | None, typer.Option(help="Folder for --save-as; the run's own by default.")] = None,
 ) -> None:
     """Train a network from scratch. Stop it at any moment; go on with --resume."""
+    tunnel = _tunnel_called(tunnel)
     wanted = {"optimiser": optimiser, "steps": steps, "precision": precision}
     recipe = training.recipe(
         tunnel, architecture, preset, seed=seed, data_seed=seed, supervision=supervision,
@@ -97,10 +104,11 @@ def score(
     episodes: Annotated[int, typer.Option(help="How many fresh episodes.")] = 2000,
     seed: Annotated[int, typer.Option(help="Which training seed of a shipped network.")] = 0,
     data_seed: Annotated[int, typer.Option(help="Of the episodes.")] = 1,
+    own: Own = None,
     as_json: Json = False,
 ) -> None:
     """Score a trained network against the exact posterior on fresh episodes."""
-    model = _loaded(network, seed)
+    model = _loaded(network, seed, own)
     record = model.record
     result = training.final_score(model, record["tunnel"], record["tunnel_config"], episodes, data_seed)
     if as_json:
@@ -117,23 +125,71 @@ def probe(
     seed: Annotated[int, typer.Option(help="Which training seed of a shipped network.")] = 0,
     data_seed: Annotated[int, typer.Option(help="Of the episodes and of the nulls.")] = 1,
     draws: Annotated[int, typer.Option(help="Of each null of the keys.")] = 200,
+    own: Own = None,
     as_json: Json = False,
 ) -> None:
     """Open a trained network: what a part of it holds or is worth, beside its nulls."""
     from bayeswind_lib import probes
 
-    rows = probes.report(_loaded(network, seed), what, episodes, draws, data_seed)
+    rows = probes.report(_loaded(network, seed, own), what, episodes, draws, data_seed)
     if as_json:
         typer.echo(json.dumps(rows, indent=1))
         return
+    _print_table(rows)
+
+
+def _print_table(rows: list[dict]) -> None:
     cells = [list(rows[0]), *([_cell(value) for value in row.values()] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row in cells:
         typer.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _loaded(network: str, seed: int):
-    """A shipped network by name, or one from a file."""
+@app.command()
+def check(
+    tunnel: Annotated[str, typer.Argument(help="A tunnel's name, or a Python file that registers one.")],
+    preset: Annotated[str, typer.Option(help="smoke | read | classroom | paper")] = "classroom",
+    episodes: Annotated[int, typer.Option(help="How many the posterior is compared with.")] = 2000,
+    seed: Annotated[int, typer.Option(help="Of these episodes.")] = 0,
+) -> None:
+    """Is a tunnel right: its shapes, its seeds, and does its posterior predict what happens? And what knows little scores in it."""
+    name = _tunnel_called(tunnel)
+    built = tunnels.build(name, training.presets.tunnel_config(name, preset))
+    typer.echo(f"{name}: {built!r}")
+    found = tunnels.check(built, episodes, seed)
+    typer.echo(str(found))
+    if not found.ok:
+        raise typer.Exit(1)
+    rng = torch.Generator().manual_seed(seed + 1)
+    drawn = built.sample(episodes, rng)
+    rows = []
+    for what, predictor in references.reference_points(built, rng).items():
+        result = scoring.score_episodes(predictor, drawn)
+        rows.append({"predictor": what, "KL (bits)": result.kl, "entropy error (bits)": result.entropy_mae})
+    _print_table(rows)
+
+
+@app.command()
+def page(
+    network: Annotated[str, typer.Argument(help="A shipped network's name, or a .safetensors file.")],
+    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("page.html"),
+    episodes: Annotated[int, typer.Option(help="How many episodes it shows.")] = 8,
+    seed: Annotated[int, typer.Option(help="Which training seed of a shipped network.")] = 0,
+    data_seed: Annotated[int, typer.Option(help="Of the episodes.")] = 1,
+    own: Own = None,
+) -> None:
+    """Export episodes as one HTML file: the exact posterior beside the network, which runs in the page."""
+    from bayeswind_lib.widgets.page import page as write
+
+    model = _loaded(network, seed, own)
+    tunnel = tunnels.build(model.record["tunnel"], model.record["tunnel_config"])
+    typer.echo(f"wrote {write(model, tunnel.sample(episodes, torch.Generator().manual_seed(data_seed)), out)}")
+
+
+def _loaded(network: str, seed: int, own: Path | None = None):
+    """A shipped network by name, or one from a file; `own` registers its tunnel."""
+    if own is not None:
+        tunnels.load_file(own)
     is_file = network.endswith(".safetensors")
     return checkpoints.load_file(network) if is_file else checkpoints.load(network, seed)
 
@@ -281,11 +337,13 @@ def _write_rows(cells: list[plans.Cell], folder: Path, path: Path) -> None:
 
 
 @app.command("list")
-def list_networks(as_json: Json = False) -> None:
-    """List the networks that ship with the book, with their scores."""
+def list_networks(
+    folder: Annotated[Path | None, typer.Argument(help="A folder with networks of your own.")] = None, as_json: Json = False,
+) -> None:
+    """List the networks that ship with the book, or those in a folder, with their scores."""
     keys = ("name", "tunnel", "architecture", "preset", "seed", "parameters")
     rows = []
-    for record in checkpoints.shipped():
+    for record in checkpoints.shipped(folder):
         row = {key: record.get(key) for key in keys}
         row["supervision"] = record.get("recipe", {}).get("supervision")
         row["variant"] = checkpoints.variant_of(record)
@@ -303,11 +361,17 @@ def list_networks(as_json: Json = False) -> None:
 
 
 @app.command("ledger")
-def show_ledger(as_json: Json = False) -> None:
+def show_ledger(
+    network: Annotated[str | None, typer.Argument(help="Only what is claimed of networks in its tunnel: a name, or a .safetensors file.")] = None,
+    own: Own = None,
+    as_json: Json = False,
+) -> None:
     """Show every published number beside what is measured here, and what follows."""
     from bayeswind_lib import ledger  # reads stored records: only when asked for
+    from bayeswind_lib.ledger.page import text_table
 
-    typer.echo(json.dumps(ledger.rows(), indent=1) if as_json else ledger.main_table())
+    rows = ledger.rows() if network is None else ledger.own(_loaded(network, 0, own))
+    typer.echo(json.dumps(rows, indent=1) if as_json else text_table(rows))
 
 
 @app.command()

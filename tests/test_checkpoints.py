@@ -18,7 +18,7 @@ from _support import ROOT
 import bayeswind_lib as bw
 from bayeswind_lib import checkpoints
 from bayeswind_lib.checkpoints import CheckpointError, files
-from bayeswind_lib.training.presets import SUPERVISION
+from bayeswind_lib.tunnels.registry import supervision_of
 
 # What the book promises to ship (design, "The public names that stay put").
 PROMISED = {
@@ -35,7 +35,7 @@ FLOORS = {
     "bijection-transformer-classroom-posterior": (0.02, 0.005),
 }
 NAME = re.compile(
-    r"(bijection|hmm|regression|recall)-(transformer|mamba|lstm|mlp)(-classroom)?(-[a-z0-9-]+)?"
+    r"(bijection|hmm|regression|recall|hmm_list)-(transformer|mamba|lstm|mlp)(-classroom)?(-[a-z0-9-]+)?"
 )
 
 
@@ -431,7 +431,7 @@ def test_records_say_how_a_network_came_to_be(record):
     assert record["curve"][0]["kl"] > record["curve"][-1]["kl"]
     variants = (checkpoints.variant_of(record) or "").split("-")
     told = [name for name in ("posterior", "sampled") if name in variants]
-    assert [recipe.supervision] == (told or [SUPERVISION[record["tunnel"]]])
+    assert [recipe.supervision] == (told or [supervision_of(bw.tunnels.find(record["tunnel"]))])
 
 
 def learnt(record: dict) -> bool:

@@ -142,7 +142,7 @@ def test_list(call):
         (r["name"], r["seed"]) for r in checkpoints.shipped()
     }
     for row in rows:
-        assert row["tunnel"] in ("bijection", "hmm", "regression", "recall")
+        assert row["tunnel"] in ("bijection", "hmm", "regression", "recall", "hmm_list")
         assert row["architecture"] in ("transformer", "mamba", "lstm", "mlp")
         assert row["preset"] in bw.training.PRESETS
         assert row["parameters"] > 1000

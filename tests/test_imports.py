@@ -22,7 +22,7 @@ LAYERS = (
     ("scoring", "references"),
     ("training", "checkpoints"),
     ("figures", "ledger", "probes", "dynamics", "language"),
-    ("widgets", "exercises"),
+    ("widgets", "exercises", "examples"),
     ("__init__", "__main__"),
 )
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}

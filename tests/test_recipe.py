@@ -10,9 +10,10 @@ import pytest
 
 from bayeswind_lib import training
 from bayeswind_lib.training import PRESETS, Recipe
-from bayeswind_lib.training.presets import RATES, SUPERVISION, variants
+from bayeswind_lib.training.presets import RATES, variants
 
-PAIRS = sorted(itertools.product(SUPERVISION, RATES))  # every tunnel with every architecture
+BUILT_IN = ("bijection", "hmm", "recall", "recurrence", "regression")
+PAIRS = sorted(itertools.product(BUILT_IN, RATES))  # every tunnel with every architecture
 
 BASE = Recipe("bijection", "transformer", 100, {"n_values": 4}, {"n_layers": 1}, warmup_steps=10)
 
@@ -88,7 +89,7 @@ REFUSED = {
     "clip": (lambda: BASE.but(grad_clip=-1.0), "grad_clip is -1.0: it must be at least 0"),
     "snapshots": (lambda: BASE.but(n_snapshots=-1), "n_snapshots is -1: it must be at least 0"),
     "preset": (lambda: training.recipe("bijection", "transformer", "huge"), "'huge': choose one of smoke"),
-    "pair": (lambda: training.recipe("bijection", "abacus", "smoke"), "no presets for bijection abacus"),
+    "pair": (lambda: training.recipe("bijection", "abacus", "smoke"), "no presets for the architecture 'abacus'"),
 }
 
 

@@ -159,9 +159,15 @@ def content(file: str) -> bytes:
     return files[file].read_bytes()
 
 
-def shipped() -> list[dict]:
-    """The records of all shipped networks, sorted by name and seed."""
-    records = [read_record(path) for path in weights_folder().glob("*.safetensors")]
+def shipped(folder: str | Path | None = None) -> list[dict]:
+    """The records of all shipped networks, or of those in another folder, sorted by name and seed.
+
+    A training run's own state, which may lie beside them, is none.
+    """
+    place = Path(folder or weights_folder())
+    if folder is not None and not place.is_dir():
+        raise CheckpointError(f"{place}: no such folder")
+    records = [read_record(path) for path in place.glob("*-seed*.safetensors")]
     return sorted(records, key=lambda record: (record["name"], record["seed"]))
 
 

@@ -194,6 +194,22 @@ def chapter_table(chapter: str):
     return LedgerTable([found for found in rows() if chapter in found["chapters"]])
 
 
+def own(*models, claims: list[dict] | None = None, n_episodes: int = 2000) -> list[dict]:
+    """Rows about networks of your own, measured now, with the status that the same rules give.
+
+    Args:
+        models: loaded networks of one tunnel, their record with them; several are seeds of one name.
+        claims: as in `claims.toml`, short where the rest follows; those of the tunnel's class by default.
+        n_episodes: on how many each is scored; its untrained twins, the null, on fewer.
+    Raises:
+        ValueError: if nothing is claimed, or a claim lacks what it needs.
+    """
+    from bayeswind_lib.ledger.own_rows import claims_of, records_of
+
+    chosen, records = claims_of(models, claims), records_of(models, n_episodes)
+    return [_row(claim, gather(claim, records), records) for claim in chosen]
+
+
 def make_records(*args, **kwargs) -> list[str]:
     """Measure again everything stored that is not a training run: see `ledger.make`."""
     from bayeswind_lib.ledger.make import make_records as make
@@ -203,5 +219,5 @@ def make_records(*args, **kwargs) -> list[str]:
 
 __all__ = [
     "STATUSES", "chapter_table", "counts", "glue", "glue_all", "main_table", "make_records",
-    "mean_over_seeds", "record", "row", "rows", "runs", "table",
+    "mean_over_seeds", "own", "record", "row", "rows", "runs", "table",
 ]

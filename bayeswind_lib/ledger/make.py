@@ -246,17 +246,21 @@ def networks(n_episodes: int, known: dict | None = None) -> dict:
         if old is not None and old["sha256"] == listed["sha256"]:
             found.setdefault(name, {})[str(seed)] = old
             continue
-        model = checkpoints.load(name, seed)
-        record = model.record  # of the very file that was loaded
-        tunnel = tunnels.build(record["tunnel"], record["tunnel_config"])
-        entry = {key: record.get(key) for key in FACTS_OF_A_RUN}
-        entry |= {key: record["recipe"][key] for key in FACTS_OF_A_RECIPE}
-        entry["episodes_to"] = reached(record["curve"])
-        entry["scores"] = network_scores(model, tunnel, n_episodes)
-        sizes = json.dumps([record["config"], tunnel.config], sort_keys=True)
-        entry["null"] = _twin_scores(record["architecture"], tunnel.name, sizes)
-        found.setdefault(name, {})[str(seed)] = entry
+        found.setdefault(name, {})[str(seed)] = network_entry(checkpoints.load(name, seed), n_episodes)
     return {"networks": found, "draws": DRAWS, "draw_episodes": DRAW_EPISODES}
+
+
+def network_entry(model, n_episodes: int) -> dict:
+    """What the record `networks` holds of one loaded network: facts, scores, and its untrained twins'."""
+    record = model.record  # of the very file that was loaded
+    tunnel = tunnels.build(record["tunnel"], record["tunnel_config"])
+    entry = {key: record.get(key) for key in FACTS_OF_A_RUN}
+    entry |= {key: record["recipe"][key] for key in FACTS_OF_A_RECIPE}
+    entry["episodes_to"] = reached(record["curve"])
+    entry["scores"] = network_scores(model, tunnel, n_episodes)
+    sizes = json.dumps([record["config"], tunnel.config], sort_keys=True)
+    entry["null"] = _twin_scores(record["architecture"], tunnel.name, sizes)
+    return entry
 
 
 FACTS_OF_A_RUN = (

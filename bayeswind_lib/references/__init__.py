@@ -5,8 +5,8 @@ means something only between such rungs: what knows nothing, what knows the posi
 half of the mechanism.
 """
 
-from bayeswind_lib.references import hmm, recall, recurrence, regression, switching
-from bayeswind_lib.references.base import Reference, Uniform
+from bayeswind_lib.references import hmm, mixture, recall, recurrence, regression, switching
+from bayeswind_lib.references.base import ByPosition, Reference, Uniform, reference_points
 from bayeswind_lib.references.bijection import (
     Binder,
     Certain,
@@ -30,6 +30,7 @@ from bayeswind_lib.references.hmm import hmm_constants, hmm_predictors, hmm_rung
 
 __all__ = [
     "Binder",
+    "ByPosition",
     "Certain",
     "Eliminator",
     "Leaky",
@@ -47,9 +48,11 @@ __all__ = [
     "hmm_constants",
     "hmm_predictors",
     "hmm_rungs",
+    "mixture",
     "leak_for_entropy_error",
     "recall",
     "recurrence",
+    "reference_points",
     "regression",
     "shown_before",
     "situations",

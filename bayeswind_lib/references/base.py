@@ -46,4 +46,42 @@ class Uniform(Reference):
             )
 
     def predict(self, inputs):
-        return torch.full_like(self.tunnel.posterior(inputs), 1 / self.n_outputs).log2()
+        if hasattr(self.tunnel, "posterior"):  # inputs of any length that the tunnel reads
+            return torch.full_like(self.tunnel.posterior(inputs), 1 / self.n_outputs).log2()
+        shape = (len(inputs), len(self.tunnel.interface.scored), self.n_outputs)
+        return torch.full(shape, 1 / self.n_outputs, dtype=torch.float64, device=inputs.device).log2()
+
+
+class ByPosition(Reference):
+    """The best that the position alone allows: the mean posterior at each, from sampled episodes.
+
+    Of a Gaussian outcome mean and variance of the mixture. This needs nothing but `sample`.
+    """
+
+    name = "position only"
+
+    def __init__(self, tunnel, rng: torch.Generator, n_episodes: int = 2000):
+        super().__init__(tunnel)
+        truth = tunnel.sample(n_episodes, rng).posterior
+        self.rows = truth.mean(0)  # (K, Y)
+        if tunnel.interface.outcome == "gaussian":
+            self.rows[:, 1] += truth[..., 0].var(0, unbiased=False)
+
+    def predict(self, inputs):
+        rows = self.rows if self.tunnel.interface.outcome == "gaussian" else self.rows.log2()
+        return rows.to(inputs.device).expand(len(inputs), -1, -1)
+
+
+def reference_points(tunnel, rng: torch.Generator) -> dict:
+    """Predictors that every tunnel has: {"uniform", "position only", "exact"} -> something with `predict`.
+
+    "uniform" is left out where outcomes are real numbers, "exact" where the tunnel cannot tell its
+    posterior from the inputs alone.
+    """
+    found: dict = {}
+    if tunnel.interface.outcome == "categorical":
+        found["uniform"] = Uniform(tunnel)
+    found["position only"] = ByPosition(tunnel, rng)
+    if hasattr(tunnel, "predict") and hasattr(tunnel, "posterior"):
+        found["exact"] = tunnel
+    return found

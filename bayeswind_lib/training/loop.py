@@ -127,10 +127,11 @@ def frozen_parameters(model: nn.Module, patterns: tuple[str, ...]) -> list[nn.Pa
 def start(recipe: Recipe, device: str = "cpu") -> Run:
     """A run at step 0."""
     where = check_device(device)
+    tunnel = tunnels.build(recipe.tunnel, recipe.tunnel_config)
+    tunnels.refuse(tunnel)  # of the reader's own, for the most part: told before the run
     model = models.build(recipe.architecture, model_config(recipe), generator("cpu", recipe.seed))
     model.to(where)
     frozen_parameters(model, recipe.frozen)  # a name that fits nothing is told before the run
-    tunnel = tunnels.build(recipe.tunnel, recipe.tunnel_config)
     pool = None
     if recipe.pool:
         pool = tunnel.sample(recipe.pool, generator("cpu", recipe.data_seed)).to(where)

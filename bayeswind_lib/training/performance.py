@@ -21,7 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from bayeswind_lib import models, tunnels
 from bayeswind_lib.training import loop
 from bayeswind_lib.training.environment import best_precision, describe_environment
-from bayeswind_lib.training.presets import COMPARED, RATES, TUNNELS, recipe
+from bayeswind_lib.training.presets import COMPARED, RATES, recipe, tunnel_config
 
 # The product at the heart of a published transformer's step: 64 episodes of 37 tokens, up-projection.
 PRODUCT = (2368, 192, 768)
@@ -106,7 +106,7 @@ def samplers(rounds: int = 8) -> dict:
     """Episodes a second of every tunnel at published size, and over a plain generator's."""
     found: dict = {}
     for name in COMPARED:
-        config = TUNNELS["paper"][name]
+        config = tunnel_config(name, "paper")
         batch = 512 if name == "recall" else 4096
         found[name] = {"episodes_per_second": sampler_rate(tunnels.build(name, config), batch, rounds)}
     rng = np.random.default_rng(0)

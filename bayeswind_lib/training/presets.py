@@ -2,7 +2,8 @@
 
 `smoke` touches every line in a second; `read` is what a page of the book can afford;
 `classroom` is a small tunnel from scratch on a laptop; `paper` is the published scale.
-A *variant* is one change to an architecture or to its training that the book compares with the
+A tunnel's class says its own sizes, supervision and variants (see `tunnels.registry`); here is what
+concerns architectures and speeds. A *variant* is one change to an architecture or to its training that the book compares with the
 plain one: another position code, a deeper stack, another supervision.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from bayeswind_lib import tunnels
 from bayeswind_lib.training.recipe import Recipe
+from bayeswind_lib.tunnels.registry import presets_of, supervision_of
 
 PRESETS = ("smoke", "read", "classroom", "paper")
 
@@ -19,36 +21,6 @@ N_EPISODES = {"smoke": 16, "read": 256, "classroom": 1000, "paper": 2000}
 SMALL = {"n_layers": 3, "n_heads": 4, "width": 64, "hidden": 256}  # 151,360 parameters at V = 10
 PUBLISHED = {"n_layers": 6, "n_heads": 6, "width": 192, "hidden": 768}  # Paper I, section 3.3
 
-TUNNELS = {
-    "smoke": {
-        "bijection": {"n_values": 4},
-        "hmm": {"n_states": 2, "n_symbols": 2, "length": 4},
-        "regression": {"n_dims": 1, "n_pairs": 4},
-        "recall": {"n_pairs": 2, "n_queries": 2, "n_keys": 4, "n_values": 4, "filler": 0},
-        "recurrence": {"modulus": 3, "length": 5},
-    },
-    "classroom": {
-        "bijection": {"n_values": 10},
-        "hmm": {"n_states": 3, "n_symbols": 3, "length": 20},
-        "regression": {"n_dims": 2, "n_pairs": 10},
-        "recall": {"n_pairs": 8, "n_queries": 8, "n_keys": 32, "n_values": 32, "filler": 0},
-        "recurrence": {"modulus": 7, "length": 12},
-    },
-    "paper": {
-        "bijection": {"n_values": 20},
-        "hmm": {"n_states": 5, "n_symbols": 5, "length": 20},
-        "regression": {"n_dims": 8, "n_pairs": 20},
-        "recall": {"n_pairs": 64, "n_queries": 3, "n_keys": 256, "n_values": 256, "filler": 32},
-        "recurrence": {"modulus": 17, "length": 16},
-    },
-}
-TUNNELS["read"] = TUNNELS["classroom"]
-
-# The published HMM networks were trained on exact posteriors; everything else on what happened.
-SUPERVISION = {
-    "bijection": "sampled", "hmm": "posterior", "regression": "sampled", "recall": "sampled",
-    "recurrence": "sampled",
-}
 # The tunnels in which all architectures are compared; the recurrence is the reader's own.
 COMPARED = ("bijection", "hmm", "regression", "recall")
 
@@ -121,19 +93,6 @@ MODEL_VARIANTS = {
     },
     "mamba": {"unconvolved": {"conv": 1}},
 }
-TUNNEL_VARIANTS = {
-    "bijection": {"replacement": {"with_replacement": True}},
-    "hmm": {
-        "sticky": {"generator": "raw", "sticky": 50},
-        "fixed": {"header": "none", "fixed": 0},
-        "raw": {"generator": "raw"},
-        "next": {"predicts": "next_symbol"},
-        "tokens": {"header": "tokens"},
-    },
-    "regression": {},
-    "recall": {},
-    "recurrence": {"opaque": {"tokens": "opaque"}, "train": {"prefixes": "train"}},
-}
 # HMM transformers get positions for sequences of this length, though they train on shorter ones.
 LONGEST_HMM = 50
 RECIPE_VARIANTS = {"posterior": {"supervision": "posterior"}, "sampled": {"supervision": "sampled"}}
@@ -141,7 +100,21 @@ RECIPE_VARIANTS = {"posterior": {"supervision": "posterior"}, "sampled": {"super
 
 def variants(tunnel: str, architecture: str) -> tuple[str, ...]:
     """The names of all variants of a pair, which may be joined by "-"."""
-    return (*MODEL_VARIANTS[architecture], *TUNNEL_VARIANTS[tunnel], *RECIPE_VARIANTS)
+    return (*MODEL_VARIANTS[architecture], *_tunnel_variants(tunnel), *RECIPE_VARIANTS)
+
+
+def _tunnel_variants(tunnel: str) -> dict[str, dict]:
+    return getattr(tunnels.find(tunnel), "variants", {})
+
+
+def tunnel_config(tunnel: str, preset: str) -> dict:
+    """The arguments of a tunnel at a preset's size; `read` uses those of `classroom` unless it has its own.
+
+    >>> tunnel_config("bijection", "read")
+    {'n_values': 10}
+    """
+    sizes = presets_of(tunnels.find(tunnel))
+    return dict(sizes.get(preset, sizes.get("classroom", {}) if preset == "read" else {}))
 
 
 def recipe(
@@ -160,11 +133,8 @@ def recipe(
     """
     if preset not in PRESETS:
         raise ValueError(f"preset is {preset!r}: choose one of {', '.join(PRESETS)}")
-    if tunnel not in SUPERVISION or architecture not in RATES:
-        raise ValueError(
-            f"there are no presets for {tunnel} {architecture}: tunnels are "
-            f"{', '.join(SUPERVISION)}; architectures are {', '.join(RATES)}"
-        )
+    if architecture not in RATES:
+        raise ValueError(f"there are no presets for the architecture {architecture!r}: choose one of {', '.join(RATES)}")
     chosen = _plain(tunnel, architecture, preset)
     for part in variant.split("-") if variant else ():
         _vary(chosen, tunnel, architecture, part)
@@ -178,9 +148,9 @@ def recipe(
 def _plain(tunnel: str, architecture: str, preset: str) -> dict:
     """The fields of a preset's recipe without any variant."""
     return {
-        "tunnel_config": dict(TUNNELS[preset][tunnel]),
+        "tunnel_config": tunnel_config(tunnel, preset),
         "model_config": dict(SIZES[preset][architecture]),
-        "supervision": SUPERVISION[tunnel],
+        "supervision": supervision_of(tunnels.find(tunnel)),
         "steps": STEPS[architecture],
         **RATES[architecture],
         **SPEED[preset],
@@ -200,8 +170,8 @@ def _vary(chosen: dict, tunnel: str, architecture: str, part: str) -> None:
     """Apply one variant to the fields of a recipe, in place."""
     if part in MODEL_VARIANTS[architecture]:
         chosen["model_config"] |= MODEL_VARIANTS[architecture][part]
-    elif part in TUNNEL_VARIANTS[tunnel]:
-        chosen["tunnel_config"] |= TUNNEL_VARIANTS[tunnel][part]
+    elif part in _tunnel_variants(tunnel):
+        chosen["tunnel_config"] |= _tunnel_variants(tunnel)[part]
     elif part in RECIPE_VARIANTS:
         chosen |= RECIPE_VARIANTS[part]
     else:

@@ -8,7 +8,7 @@ Axes: B episodes, K scored positions, T tokens, F features, Y outcomes.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 
 import torch
 
@@ -77,3 +77,39 @@ class Interface:
     def to_dict(self) -> dict:
         """Plain JSON types, for a record."""
         return asdict(self) | {"scored": list(self.scored)}
+
+
+class Tunnel:
+    """What follows from the rest of a tunnel: a base for tunnels written as a dataclass.
+
+    The subclass has `interface` and `sample`, and where the truth can be had from the inputs alone
+    `posterior(inputs)`: float64 (B, K, Y), or (B, K, 2) for a Gaussian outcome.
+    """
+
+    presets: dict[str, dict] = {}
+    supervision = "sampled"
+    variants: dict[str, dict] = {}
+
+    @property
+    def config(self) -> dict:
+        """The arguments that build this tunnel again: the dataclass's fields."""
+        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
+
+    def episodes(self, symbols: torch.Tensor, latents: dict | None = None) -> Episodes:
+        """Episodes of which every symbol but the first is predicted from those before: int64 (B, K + 1)."""
+        inputs = symbols[:, :-1].contiguous()
+        return Episodes(inputs, symbols[:, 1:].contiguous(), self.posterior(inputs), latents or {})
+
+    def predict(self, inputs: torch.Tensor) -> torch.Tensor:
+        """The oracle, called as a network is: log2-probabilities (B, K, Y), or mean and variance (B, K, 2)."""
+        truth = self.posterior(inputs)
+        return truth.log2() if self.interface.outcome == "categorical" else truth
+
+
+def sequence(n_symbols: int, length: int) -> Interface:
+    """The interface of a task that reads `length` symbols and predicts the next one after each.
+
+    >>> sequence(4, 3).scored
+    (0, 1, 2)
+    """
+    return Interface(n_symbols, 0, length, tuple(range(length)), n_symbols, 0)

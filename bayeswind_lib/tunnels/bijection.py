@@ -124,6 +124,8 @@ class Bijection:
     """
 
     name = "bijection"
+    presets = {"smoke": {"n_values": 4}, "classroom": {"n_values": 10}, "paper": {"n_values": 20}}
+    variants = {"replacement": {"with_replacement": True}}
 
     def __init__(
         self, n_values: int = 20, n_pairs: int | None = None, with_replacement: bool = False

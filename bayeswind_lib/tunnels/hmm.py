@@ -180,6 +180,19 @@ class HMM:
     """
 
     name = "hmm"
+    presets = {
+        "smoke": {"n_states": 2, "n_symbols": 2, "length": 4},
+        "classroom": {"n_states": 3, "n_symbols": 3, "length": 20},
+        "paper": {"n_states": 5, "n_symbols": 5, "length": 20},
+    }
+    supervision = "posterior"  # as the published networks
+    variants = {
+        "sticky": {"generator": "raw", "sticky": 50},
+        "fixed": {"header": "none", "fixed": 0},
+        "raw": {"generator": "raw"},
+        "next": {"predicts": "next_symbol"},
+        "tokens": {"header": "tokens"},
+    }
 
     def __init__(
         self,

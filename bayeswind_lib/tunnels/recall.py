@@ -63,6 +63,11 @@ class Recall:
     """
 
     name = "recall"
+    presets = {
+        "smoke": {"n_pairs": 2, "n_queries": 2, "n_keys": 4, "n_values": 4, "filler": 0},
+        "classroom": {"n_pairs": 8, "n_queries": 8, "n_keys": 32, "n_values": 32, "filler": 0},
+        "paper": {"n_pairs": 64, "n_queries": 3, "n_keys": 256, "n_values": 256, "filler": 32},
+    }
 
     def __init__(
         self, n_pairs: int = 64, n_queries: int = 3, n_keys: int = 256, n_values: int = 256,

@@ -153,6 +153,11 @@ class Recurrence:
     """
 
     name = "recurrence"
+    presets = {
+        "smoke": {"modulus": 3, "length": 5}, "classroom": {"modulus": 7, "length": 12},
+        "paper": {"modulus": 17, "length": 16},
+    }
+    variants = {"opaque": {"tokens": "opaque"}, "train": {"prefixes": "train"}}
 
     def __init__(
         self, modulus: int = 17, length: int = 16, tokens: str = "integer", prefixes: str = "all",

@@ -83,6 +83,10 @@ class Regression:
     """
 
     name = "regression"
+    presets = {
+        "smoke": {"n_dims": 1, "n_pairs": 4}, "classroom": {"n_dims": 2, "n_pairs": 10},
+        "paper": {"n_dims": 8, "n_pairs": 20},
+    }
 
     def __init__(self, n_dims: int = 8, n_pairs: int = 20, noise: float = 0.5):
         if n_dims < 1:

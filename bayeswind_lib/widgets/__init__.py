@@ -14,6 +14,7 @@ from bayeswind_lib.widgets.network import (
     ablation_explorer,
     attention_explorer,
 )
+from bayeswind_lib.widgets.page import Framed, page
 from bayeswind_lib.widgets.play import Mount, playground
 from bayeswind_lib.widgets.regression import RegressionExplorer, regression_explorer
 from bayeswind_lib.widgets.three_keys import ThreeKeysExplorer, three_keys_explorer
@@ -23,6 +24,7 @@ __all__ = [
     "AblationExplorer",
     "AttentionExplorer",
     "BijectionExplorer",
+    "Framed",
     "HMMAnswers",
     "HMMExplorer",
     "HazardExplorer",
@@ -38,6 +40,7 @@ __all__ = [
     "hmm_answers",
     "hmm_explorer",
     "ladder_explorer",
+    "page",
     "playground",
     "regression_explorer",
     "three_keys_explorer",

@@ -1,0 +1,62 @@
+"""Rows of the ledger about a reader's own networks: the same claims, evidence and status, in memory.
+
+A claim is an entry as in `claims.toml`; what follows from the network may be left out. It stands in
+the tunnel's class as `claims`, or is handed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bayeswind_lib import checkpoints, tunnels
+from bayeswind_lib.ledger.claims import Claim
+from bayeswind_lib.ledger.make import network_entry
+from bayeswind_lib.training.presets import N_EPISODES
+
+NEEDED = ("id", "statement", "published", "measure")
+
+
+def records_of(models: Sequence, n_episodes: int = N_EPISODES["paper"]) -> dict[str, dict | None]:
+    """What `ledger.gather` reads, measured now: the record `networks` with these networks and no other."""
+    found: dict = {}
+    for model in models:
+        record = model.record
+        found.setdefault(record["name"], {})[str(record["seed"])] = network_entry(model, n_episodes)
+    return {"networks": {"networks": found}, "runs": None}
+
+
+def claims_of(models: Sequence, claims: Sequence[dict] | None = None) -> list[Claim]:
+    """The claims about networks of one tunnel, what was left out filled in from the first of them.
+
+    Raises:
+        ValueError: if there is none, or one lacks what it needs.
+    """
+    record = models[0].record
+    if others := {model.record["tunnel"] for model in models} - {record["tunnel"]}:
+        raise ValueError(f"networks of {record['tunnel']} and of {', '.join(others)}: ask for one tunnel at a time")
+    given = claims if claims is not None else getattr(tunnels.find(record["tunnel"]), "claims", [])
+    if not given:
+        raise ValueError(
+            f"the tunnel {record['tunnel']} claims nothing: give its class claims = [{{{', '.join(f'{n!r}: ...' for n in NEEDED)}}}]"
+        )
+    return [_claim(entry, record) for entry in given]
+
+
+def _claim(entry: dict, record: dict) -> Claim:
+    missing = [name for name in NEEDED if name not in entry]
+    if missing:
+        raise ValueError(f"the claim {entry.get('id', entry)} lacks {', '.join(missing)}")
+    variant = checkpoints.variant_of(record)
+    filled = {
+        "kind": "derived", "source": f"the tunnel {record['tunnel']}", "unit": "bits", "test": "reaches",
+        "how": f"{entry['measure']} of the network on fresh episodes", "tunnel": record["tunnel"],
+        "architecture": record["architecture"], "variant": variant, "preset": record.get("preset") or "classroom",
+        "network": record["name"], "null": {"record": "networks", "task": "", "predictor": "untrained", "measure": entry["measure"]},
+        "not_testable_if": "never: the network is here",
+    }
+    if entry.get("test", "reaches") == "reaches" and "band" not in entry:
+        filled["band"] = float(entry["published"])
+    try:
+        return Claim(**filled | entry)
+    except TypeError as problem:
+        raise ValueError(f"the claim {entry['id']}: {problem}") from None
