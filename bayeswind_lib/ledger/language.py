@@ -17,7 +17,7 @@ from bayeswind_lib.ledger import store, workers
 from bayeswind_lib.training.performance import threads
 
 SUBJECTS = ("language_geometry", "language_sula")
-MOST_SECONDS, MOST_MEGABYTES = 480, 2**31 / 1e6  # what the command may cost, all subjects together, on two free cores
+MOST_SECONDS, MOST_MEGABYTES = 480, 2000  # what the command may cost, all subjects together, on two free cores
 
 
 def here() -> list[str]:
