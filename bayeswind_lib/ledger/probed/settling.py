@@ -242,7 +242,7 @@ def final_score(recipe: Recipe, weights: dict, n_episodes: int, label: str = "",
 def measure(n_episodes: int, draws: int) -> dict:
     """The stored runs, and everything that follows from them; the networks themselves are not shipped."""
     stored = store.read("probe_settling") or {}
-    return summed_up({key: stored.get(key, {}) for key in KEPT})
+    return summed_up({key: stored.get(key, {}) for key in KEPT}) | {"n_episodes": min(n_episodes, EPISODES)}
 
 
 def summed_up(found: dict) -> dict:
