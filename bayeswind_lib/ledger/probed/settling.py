@@ -43,6 +43,8 @@ FRAME = ("patterns", "scores", "keys")  # where attention looks
 OTHERS = ("gram", "hidden gram", "axis share")  # what it carries, the control, and the published axis
 PRECISION = ("kl", "entropy_mae", "log kl", "sure kl")
 PAIRS = (*product((*FRAME, *OTHERS), PRECISION), ("patterns", "gram"), ("patterns", "hidden gram"), ("scores", "gram"))
+CLAIMED = ("patterns over kl", "patterns over gram")  # of which the ledger has rows, with nulls of their own
+DEALS, DEALT = 4, 32  # sets of episodes for each seed's null, and episodes in one
 KEPT = ("runs", "ladder")  # what only the folder gives
 
 
@@ -150,10 +152,31 @@ def measure_folder(folder: str | Path, n_episodes: int = EPISODES, n_final: int 
             way = {step: runs["free"][step] for step in (0, *recipe.snapshot_steps)}
             entry = about | {"key": recipe.tag} | curves(recipe, way, n_episodes)
             entry["moved"] = moved(recipe, runs, n_episodes)
+            if schedule == "linear":
+                entry["nulls"] = draws_of(recipe, way, runs["uniform"]["end"], min(n_episodes, DEALT))
             found["runs"].setdefault(rate, {})[str(seed)] = entry
         for label in note["labels"]:
             score = final_score(recipe, runs[label]["end"], n_final, label, runs[label].get("old"))
             found["ladder"].setdefault(rate, {}).setdefault(label, {})[str(seed)] = score
+    return found
+
+
+def draws_of(recipe: Recipe, way: dict, even: dict, n_episodes: int) -> list[dict]:
+    """`DEALS` draws of a seed's nulls, each on episodes of its own: ratios of settling times on the straight line
+    ("line"), and what uniform attention costs beside the free run ("even")."""
+    model, steps, found = start(recipe).model, list(way), []
+    shares = way_done(recipe, steps).tolist()
+    line = progress.line(way[steps[0]], way[steps[-1]], shares)
+    for deal in range(1, DEALS + 1):
+        episodes = episodes_of(recipe, n_episodes, deal)
+        times = settled(steps, settling.readings(model, dict(zip(steps, line.values(), strict=True)), episodes))
+        row = {pair: times[pair.split(" over ")[0]]["step"] / times[pair.split(" over ")[1]]["step"] for pair in CLAIMED}
+        scores = []
+        for weights in (even, way[steps[-1]]):
+            model.load_state_dict(weights)
+            scores.append(scoring.score_episodes(model.eval(), episodes))
+        cost = {what: getattr(scores[0], what) / getattr(scores[1], what) for what in ("entropy_mae", "kl")}
+        found.append({"line": _short(row), "even": _short(cost)})
     return found
 
 
@@ -219,7 +242,7 @@ def final_score(recipe: Recipe, weights: dict, n_episodes: int, label: str = "",
 def measure(n_episodes: int, draws: int) -> dict:
     """The stored runs, and everything that follows from them; the networks themselves are not shipped."""
     stored = store.read("probe_settling") or {}
-    return summed_up({key: stored.get(key, {}) for key in KEPT})
+    return summed_up({key: stored.get(key, {}) for key in KEPT}) | {"n_episodes": min(n_episodes, EPISODES)}
 
 
 def summed_up(found: dict) -> dict:
@@ -280,16 +303,9 @@ def claims(found: dict) -> dict:
 
 
 def nulls(found: dict) -> dict:
-    """"line": ratios of settling times on every seed's straight line, by rate; "even": what uniform attention costs."""
-    result: dict = {"line": {}, "even": {}}
-    for rate, pairs in found["ratios"].items():
-        known = {what: entry["line"]["each"] for what, entry in pairs.items() if "each" in entry}
-        rows = [dict(zip(known, row, strict=True)) for row in zip(*known.values(), strict=True)]
-        result["line"][rate] = summary(rows) if rows else {}
-    for what in ("entropy_mae", "kl"):
-        if factors := over_free(found["ladder"].get("falling", {}), "uniform", what):
-            result["even"] |= summary([{what: x} for x in factors])
-    return result
+    """Over seeds and deals with a falling rate: "line", ratios of settling times; "even", what uniform attention costs."""
+    draws = [draw for one in found["runs"].get("falling", {}).values() for draw in one["nulls"]]
+    return {what: summary([draw[what] for draw in draws]) if draws else {} for what in ("line", "even")}
 
 
 def over_free(labels: dict, label: str, what: str) -> list[float]:
