@@ -298,7 +298,6 @@ LADDER = {  # small enough for many runs, and a tunnel in which attention has to
     "tunnel_config": {"n_states": 3, "n_symbols": 3, "length": 8},
     "model_config": {"n_layers": 2, "n_heads": 2, "width": 32, "hidden": 64},
 }
-LADDER_SEEDS = (0, 1, 2, 3, 4)
 # Updates after which a part is frozen: 0, 3, 10, 20, 30 and 50 in 100 of the run.
 RUNGS = {"linear": (0, 18, 60, 120, 180, 300), "constant": (60, 180)}
 
@@ -309,7 +308,7 @@ def ladder() -> list[Cell]:
     `bayeswind_lib.ledger.probed.settling` trains all runs of one seed and rate at once.
     """
     cells = []
-    for (schedule, rungs), seed in itertools.product(RUNGS.items(), LADDER_SEEDS):
+    for (schedule, rungs), seed in itertools.product(RUNGS.items(), FIVE):
         rate = {"linear": "falling"}.get(schedule, schedule)
         arms = [("free", {})] + [
             (f"{what}-{begin}", {"frozen": names, "frozen_from": begin})
@@ -358,7 +357,6 @@ PLANS: dict[str, Callable[[], list[Cell]]] = {
     "snapshots": snapshots,
     "frozen": frozen,
     "variants": variants,
-    "ladder": ladder,
 }
 
 

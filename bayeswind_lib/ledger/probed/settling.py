@@ -31,7 +31,7 @@ from bayeswind_lib.probes import progress, settling
 from bayeswind_lib.probes.activations import activations, edit
 from bayeswind_lib.training import fleet
 from bayeswind_lib.training.loop import start
-from bayeswind_lib.training.plans import FROZEN, LADDER_SEEDS, RUNGS, ladder
+from bayeswind_lib.training.plans import FIVE, FROZEN, RUNGS, ladder
 from bayeswind_lib.training.recipe import Recipe
 
 FRAMES, LATER = "frames", RUNGS["linear"][1:]  # a second fleet a seed: see `frames`
@@ -123,7 +123,7 @@ def train_frames(folder: str | Path, seed: int) -> Path:
 
 def cells() -> list[tuple[str, int]]:
     """Schedule and seed of all fleets, the falling rate first."""
-    return list(product((*RUNGS, FRAMES), LADDER_SEEDS))
+    return list(product((*RUNGS, FRAMES), FIVE))
 
 
 # ---- measuring a folder
@@ -248,7 +248,7 @@ def measure(n_episodes: int, draws: int) -> dict:
 def summed_up(found: dict) -> dict:
     """The record: runs and ladder, with ratios over seeds, rungs over free runs, and coverage of intervals."""
     found = found | {"ratios": ratios(found["runs"]), "rungs": rungs(found["ladder"])}
-    found["coverage"] = settling.coverage(len(LADDER_SEEDS), SIMULATED, np.random.default_rng(0))
+    found["coverage"] = settling.coverage(len(FIVE), SIMULATED, np.random.default_rng(0))
     return found | nulls(found) | {"claims": claims(found)}
 
 
