@@ -55,7 +55,7 @@ records: install  ## compute anew what the chapters quote but do not run (long)
 	@$(CLOCK); $(RUN) -c "from bayeswind_lib import ledger; print(*ledger.make_records(), sep=chr(10))" \
 	  && $(call TOOK,records)
 
-records-lm: model  ## measure the language model again (at most 8 minutes on two cores, 2 GB)
+records-lm: model  ## measure the language model again (at most 8 minutes on two cores, 2 GiB)
 	@$(CLOCK); $(RUN) -m bayeswind_lib language --record && $(call TOOK,records of the language model)
 
 picture: install  ## draw README's and the landing page's picture from the shipped network

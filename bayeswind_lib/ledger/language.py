@@ -17,7 +17,8 @@ from bayeswind_lib.ledger import store, workers
 from bayeswind_lib.training.performance import threads
 
 SUBJECTS = ("language_geometry", "language_sula")
-MOST_SECONDS, MOST_MEGABYTES = 480, 2000  # what the command may cost, all subjects together, on two free cores
+# What the command may cost, all subjects together, on two free cores: 8 minutes and 2 GiB, in millions of bytes.
+MOST_SECONDS, MOST_MEGABYTES = 480, 2147
 
 
 def here() -> list[str]:
