@@ -173,13 +173,25 @@
       if (n.target >= low && n.target <= high) f.svg.append(element("line", { x1: toX(n.target), x2: toX(n.target), y1: f.top, y2: f.bottom, class: "bw-now" }));
     }
 
+    // The least of 1, 2 and 5 times a power of ten that is at least x; and a tick's number in few letters.
+    function roundUp(x) {
+      const unit = 10 ** Math.floor(Math.log10(x));
+      return [1, 2, 5, 10].map((m) => m * unit).find((v) => v >= x * (1 - 1e-9));
+    }
+
+    function short(v) {
+      const rounded = Number(v.toPrecision(2));
+      return [String(rounded), rounded.toExponential()].sort((a, b) => a.length - b.length)[0];
+    }
+
     function drawLines(box, title, rows) {
-      const flat = rows.flatMap((row) => [...row]).filter(Number.isFinite), high = Math.max(...flat, 1e-9), low = Math.min(0, ...flat);
+      const flat = rows.flatMap((row) => [...row]).filter(Number.isFinite), high = roundUp(Math.max(...flat, 1e-9)), least = Math.min(0, ...flat);
+      const low = least < 0 ? -roundUp(-least) : 0;
       const f = frame(box, 180, `${title}, at ${K} positions. ${rows.map((row, i) => `${i ? "Exact" : "Network"}: ` +
         `${[...row].map((v) => v.toFixed(3)).join(", ")}`).join(". ")}.`);
       const toX = (k) => (K === 1 ? (f.left + f.right) / 2 : f.left + (k / (K - 1)) * (f.right - f.left));
       const toY = (v) => f.bottom - ((v - low) / (high - low)) * (f.bottom - f.top);
-      axes(f, [low, (low + high) / 2, high], toY, title, "scored position", (v) => v.toPrecision(2));
+      axes(f, [low, (low + high) / 2, high].filter((v) => short(v).length <= 5), toY, title, "scored position", short);
       f.svg.append(element("line", { x1: toX(state.position), x2: toX(state.position), y1: f.top, y2: f.bottom, class: "bw-now" }));
       rows.forEach((row, i) => f.svg.append(element("path", {
         d: trace([...row].map((v, k) => [toX(k), toY(Number.isFinite(v) ? v : high)])), class: i ? "bw-truth" : "bw-line",
