@@ -18,7 +18,7 @@ import bayeswind_lib as bw
 from bayeswind_lib import checkpoints
 from bayeswind_lib.ledger import make, page, probed, store
 from bayeswind_lib.ledger.claims import FILE, Claim, half_unit, load_claims
-from bayeswind_lib.ledger.probed import ablation, gradient
+from bayeswind_lib.ledger.probed import ablation, beliefs, gradient, progress
 from bayeswind_lib.ledger.status import STATUSES, Evidence, Null, judge
 
 NAMES = {
@@ -526,6 +526,11 @@ def small_records(monkeypatch):
     monkeypatch.setattr(ablation, "TWINS_OF", opened)
     monkeypatch.setattr(gradient, "NAMES", ("hmm-transformer-classroom",))
     monkeypatch.setattr(gradient, "TUNNELS", ("bijection",))
+    monkeypatch.setattr(beliefs, "PUBLISHED", ())
+    monkeypatch.setattr(beliefs, "COUNTS", (2, 5))
+    for name in ("lines", "walks"):  # with one draw in place of three
+        whole = getattr(progress, name)
+        monkeypatch.setattr(progress, name, lambda *words, whole=whole: whole(*words[:-1], 1))
 
 
 ALL_RECORDS = sorted(["attention_variants", "facts", "hmm_rungs", "networks", "recall_rungs", "reference_rungs", "regression_rungs",
