@@ -45,6 +45,9 @@ class Said:
         return part
 
     def _batches(self) -> Iterator[torch.Tensor]:
+        if "log2_prob" in self.__dict__:
+            yield from self.log2_prob.split(BATCH)
+            return
         for some in self.stream.split(BATCH):
             yield (some @ self.readout.T).log_softmax(-1).div_(math.log(2))
 
@@ -52,8 +55,8 @@ class Said:
     def log2_prob(self) -> torch.Tensor:
         """Of every next token: float32 (n, N), computed once."""
         found = torch.empty(len(self.stream), len(self.readout))
-        for at, some in enumerate(self._batches()):
-            found[at * BATCH : at * BATCH + len(some)] = some
+        for rows, some in zip(found.split(BATCH), self._batches(), strict=True):
+            rows.copy_(some)
         return found
 
     @property
@@ -73,10 +76,8 @@ class Said:
         return torch.cat([some[:, list(self.labels)].double().exp2().sum(-1) for some in self._batches()]).numpy()
 
     def divergence(self, after: Said) -> np.ndarray:
-        """KL of what another one says of the next token, from this, in bits: (n,)."""
-        found = []
-        for p, q in zip(self.log2_prob.split(16), after.log2_prob.split(16), strict=True):  # all at once takes memory
-            found.append((p.exp2() * (p - q)).sum(-1, dtype=torch.float64))
+        """KL of what another one says of the next token, from this, in bits: (n,). That of `after` is not kept: it takes memory."""
+        found = [(p.exp2() * (p - q)).sum(-1, dtype=torch.float64) for p, q in zip(self._batches(), after._batches(), strict=True)]
         return torch.cat(found).numpy()
 
 
@@ -123,17 +124,19 @@ def at_last(block: Block, config: LlamaConfig, x: torch.Tensor, keys: torch.Tens
 
 @torch.no_grad()
 def observe(
-    model: Llama, tokens: torch.Tensor, labels: tuple[int, int], keep: Sequence[int] = (), past_from: int | None = None, run: Callable = map
-) -> Seen:
+    model: Llama, tokens: torch.Tensor, labels: tuple[int, int], keep: Sequence[int] = (), past_from: int | None = None,
+    run: Callable = map, at_once: int = BATCH,
+) -> Seen:  # fmt: skip
     """Run prompts whole: int64 (n, T).
 
     Args:
         keep: layers whose whole input is wanted, for `edited`.
         past_from: keep keys and values of all tokens from this layer on, for `from_last`.
         run: runs a function on each of the batches, in order; by default one after the other.
+        at_once: prompts of a batch.
     """
     start = model.config.n_layers if past_from is None else past_from
-    parts = list(run(lambda some: _observe(model, some, keep, start), tokens.split(BATCH)))
+    parts = list(run(lambda some: _observe(model, some, keep, start), tokens.split(at_once)))
     values, streams, means = (torch.cat([part[name] for part in parts]) for name in ("values", "streams", "means"))
     inputs, keys, all_values = (
         {layer: torch.cat([part[name].pop(layer) for part in parts]) for layer in list(parts[0][name])}

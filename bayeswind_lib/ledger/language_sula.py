@@ -36,6 +36,7 @@ MANY = (10, 15, 20, 25, 29)  # at the same depths as the published 8, 12, 16, 20
 STREAM = (20, 24, 27, 29)  # where the stream of the last token is moved
 DRAWS, PUSHES, MIDDLE_DRAWS = 50, 20, 10
 DOSES = (-8, -4, 0, 4, 8)
+TWIN_BATCH = 13  # while there are two networks, memory is at its peak; smaller batches take a tenth longer
 
 
 def measure(model: Llama, tokenizer, report: Callable[[str], None] = print) -> dict:
@@ -277,11 +278,11 @@ class Lab:
             raise ValueError(f"labels are {list(names)}, {[len(row) for row in rows]} tokens: take labels of one token")
         return rows[0][0], rows[1][0]
 
-    def observe(self, prompts: sula.Prompts, names: Sequence[str] = LABELS, model: Llama | None = None, **more) -> Group:
+    def observe(self, prompts: sula.Prompts, names: Sequence[str] = LABELS, model: Llama | None = None, at_once: int = edits.BATCH, **more) -> Group:
         """Run prompts, those of equal length together."""
         encoded = [self.tokenizer.encode(text).ids for text in prompts.texts]
         asked = self.label_tokens(names)
-        runs = [(where, edits.observe(model or self.model, tokens, asked, run=each, **more)) for where, tokens in edits.by_length(encoded)]
+        runs = [(where, edits.observe(model or self.model, tokens, asked, run=each, at_once=at_once, **more)) for where, tokens in edits.by_length(encoded)]
         group = Group(prompts, names, runs)
         if not more:  # what is said of all tokens is large
             group.runs = []
@@ -321,7 +322,7 @@ class Lab:
             twin = Llama(self.model.config)
         twin = twin.to_empty(device="cpu").initialise(torch.Generator().manual_seed(SEED)).requires_grad_(False).eval()
         designs = self.designs()
-        found = {f"twin {name}": self.observe(designs[name][0], model=twin) for name in ("published", "matched")}
+        found = {f"twin {name}": self.observe(designs[name][0], model=twin, at_once=TWIN_BATCH) for name in ("published", "matched")}
         del twin
         give_back()
         self.report("language_sula: an untrained twin")
