@@ -46,7 +46,7 @@ RATES = {
 PLAIN, VALUES = (arm.name for arm in race.PUBLISHED)
 ALIKE = "all x 10"  # what stands beside the published arm: the same ten times on every map
 DRAWS = 200  # of a null
-PENALTIES, ROUNDS = (0.001, 0.01, 0.03, 0.1), 24  # of the alternating arm, at its fastest E-step
+PENALTIES, ROUNDS = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0), 24  # of the alternating arm, at its fastest E-step
 EM_STEPS = 100  # each of them solves a convex problem whole
 
 
