@@ -222,8 +222,8 @@ def test_every_command_and_option_is_explained():
 
 
 WRONG = {
-    "tunnel": (("train", "sausage", "transformer"), "no presets for sausage transformer"),
-    "architecture": (("train", "bijection", "abacus"), "no presets for bijection abacus"),
+    "tunnel": (("train", "sausage", "transformer"), "no tunnel is called 'sausage': choose one of bijection, hmm"),
+    "architecture": (("train", "bijection", "abacus"), "no presets for the architecture 'abacus': choose one of transformer"),
     "preset": (("train", "bijection", "transformer", "--preset", "huge"), "'huge': choose one of smoke"),
     "device": ((*TINY, "--device", "cuda:7"), "device 'cuda:7' is not available here: choose one of cpu"),
     "no tpu": ((*TINY, "--device", "tpu"), "device 'tpu' is not available"),
