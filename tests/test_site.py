@@ -37,7 +37,7 @@ import bayeswind_light
 LARGEST_GAP = re.compile(
     r"""\blargest\ gap\ (?:to\ [a-z\ ]+\ )?
     (?P<size>\d[\d.]*(?:e-?\d+)?|infinite)
-    (?:\ bits|\ nats|\ percent|\ in\ probability)?(?:\ to\ the\ exact\ posterior)?
+    (?:\ bits|\ nats|\ percent|\ updates|\ in\ probability)?(?:\ to\ the\ exact\ posterior)?
     (?:\ in\ [\w ]+|\ to\ [\w ,=]+?)?
     (?P<place>(?:\ (?:at|after|where|for|by|between|from|on|in)|:)\ [^.;,)(]+)""",
     re.I | re.X,
