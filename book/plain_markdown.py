@@ -34,6 +34,8 @@ NUMBER = re.compile(
     r"(?P<digits>[-+−]?\d[\d,]*(?:\.(?P<places>\d+))?(?:[eE](?P<power>[-+]?\d+))?)(?P<percent>%?)"
 )
 
+NOTHING = 1e-12  # rounding errors: each processor leaves others, and none is a result
+
 ADMONITIONS = {
     "admonition", "attention", "caution", "error", "hint", "important", "margin", "note",
     "seealso", "sidebar", "tip", "warning",
@@ -397,7 +399,8 @@ def agrees(made: str, kept: str, relative: float = 0.02) -> str | None:
     """None if a kept text says what a newly made one says; otherwise what differs.
 
     Text is compared letter for letter. A glued number has to be the newly computed one up to its
-    rounding and the fraction `relative`: another processor computes a little differently.
+    rounding and the fraction `relative`: another processor computes a little differently. Two
+    numbers below `NOTHING`, both printed with a power of ten, are equal.
     """
     parts = GLUED.split(made)  # text, printed, computed, text, printed, computed, ..., text
     pattern = r"([^\n]*?)".join(re.escape(text) for text in parts[::3])
@@ -416,6 +419,8 @@ def close(new: str, computed: str, old: str, relative: float) -> bool:
         return False
     for left, right in zip(NUMBER.finditer(new), NUMBER.finditer(old), strict=True):
         value, place = read_number(left), step_of(right)
+        if max(abs(value), abs(read_number(right))) < NOTHING and left["power"] and right["power"]:
+            continue
         if step_of(left) != place or not (left["places"] or left["power"]):
             return False  # another format, or a count: nothing to forgive
         whole = re.fullmatch(r"[-+\d.e]+", computed) and new.strip() == left[0]

@@ -8,6 +8,7 @@ then lies in pip's own cache, where every further notebook's line finds it.
 
 from __future__ import annotations
 
+import ensurepip
 import hashlib
 import importlib.metadata
 import os
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import sysconfig
 import venv
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,31 +40,47 @@ def preinstalled() -> list[str]:
     return [line for line in lines if line]
 
 
-def with_dependencies(names: list[str]) -> dict[str, importlib.metadata.Distribution]:
-    """The named packages and everything that they require here, by canonical name."""
-    found, waiting = {}, [Requirement(name) for name in names]
+def with_dependencies(
+    names: list[str], find: Callable = importlib.metadata.distribution
+) -> dict[str, importlib.metadata.Distribution]:
+    """The named packages and all that they require here, by canonical name; extras count.
+
+    PyTorch's default build asks for `cuda-toolkit[cufile, ...]`, and the libraries that it loads
+    are requirements of these extras.
+    """
+    found, asked, waiting = {}, set(), [Requirement(name) for name in names]
     while waiting:
         wanted = waiting.pop()
         name = canonicalize_name(wanted.name)
-        if name in found or (wanted.marker and not wanted.marker.evaluate({"extra": ""})):
-            continue
-        found[name] = importlib.metadata.distribution(wanted.name)
-        waiting += [Requirement(line) for line in found[name].requires or []]
+        found[name] = found.get(name) or find(wanted.name)
+        for extra in ("", *wanted.extras):
+            if (name, extra) in asked:
+                continue
+            asked.add((name, extra))
+            lines = map(Requirement, found[name].requires or [])
+            waiting += [r for r in lines if needed(r, extra)]
     return found
+
+
+def needed(requirement: Requirement, extra: str) -> bool:
+    """Whether a package's requirement is one here, if the package is asked for with this extra."""
+    return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
 
 
 def clean_environment() -> Path:
     """The folder of an environment that holds the preinstalled packages and nothing else.
 
     Its files are those that the book's own environment holds for these packages, linked: the same
-    versions, a second's work, no space. Built once for each list of versions.
+    versions, a second's work, no space. pip is the one that Python itself carries: an environment
+    made by uv has none. Built once for each list of versions.
     """
-    packages = with_dependencies([*preinstalled(), "pip"])
+    packages = with_dependencies(preinstalled())
     versions = sorted(f"{name}=={package.version}" for name, package in packages.items())
+    versions.append(f"pip=={ensurepip.version()}")
     key = hashlib.sha256("\n".join([sys.version, *versions]).encode()).hexdigest()[:12]
     folder, growing = CACHE / key, CACHE / f"{key}.{os.getpid()}"
     if not folder.is_dir():
-        venv.create(growing, with_pip=False)
+        venv.create(growing, with_pip=True)
         for package in packages.values():
             link_package(package, packages_of(growing))
         try:

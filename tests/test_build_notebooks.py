@@ -196,6 +196,13 @@ def test_numbers_agree_within_a_tolerance_and_text_exactly(kept, agreed):
         ("1.2e-4 bits", "'1.2e-4 bits'", "1.9e-4 bits", False),
         ("1.2e-4 bits", "'1.2e-4 bits'", "1.2e-4 nats", False),
         ("reproduced", "'reproduced'", "partly", False),
+        ("2e-16", "2.2e-16", "3e-16", True),  # rounding errors of two processors
+        ("8.9e-16", "8.88e-16", "1e-15", True),
+        ("'3e-16'", "'3e-16'", "'4e-16'", True),
+        ("3e-16", "3.3e-16", "3e-12", False),
+        ("3e-12", "3.3e-12", "2e-12", False),
+        ("0.000", "2e-16", "0.001", False),
+        ("2e-16", "2.2e-16", "2e-16 bits", False),
         ("inf", "inf", "inf", True),
         ("inf", "inf", "3.0", False),
     ],

@@ -33,6 +33,7 @@ from _support_colab import (
     python_of,
     tagged_repository,
     wheel_cache,
+    with_dependencies,
 )
 from _support_notebooks import code_cells, read, tagged
 from _support_site import Page
@@ -191,6 +192,25 @@ def test_the_clean_environment_has_only_colabs_packages():
     others = ["bayeswind_lib", "pytest", "papermill", "jupytext", "playwright", "typer", "yaml"]
     seen = f"import importlib.util as u; print([n for n in {names + others} if u.find_spec(n)])"
     assert ask(clean_environment(), seen).output.strip() == str(names)
+
+
+class Package:
+    """An installed package, as its metadata tell."""
+
+    def __init__(self, *requires: str):
+        self.requires = list(requires)
+
+
+def test_a_requirement_of_an_extra_is_linked_too():
+    """As PyTorch's default build asks for its libraries; neither a foreign mark nor another extra counts."""
+    known = {
+        "torch": Package("numpy", "cuda-toolkit[cufile,nvrtc]==13; sys_platform != 'nowhere'", "triton; sys_platform == 'nowhere'"),
+        "cuda-toolkit": Package("cufile-lib; extra == 'cufile'", "nvrtc-lib; extra == 'nvrtc'", "cublas-lib; extra == 'cublas'"),
+        "optree": Package("cuda-toolkit", "torch[opt]"),
+        "numpy": Package(), "cufile-lib": Package("cuda-toolkit[cufile]"), "nvrtc-lib": Package(),
+    }  # fmt: skip
+    found = with_dependencies(["optree", "torch"], known.__getitem__)
+    assert found == known
 
 
 def committed(repository: Path, tag: str) -> dict[str, str]:
