@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import importlib
 
-from bayeswind_lib import checkpoints, models, references, scoring, training, tunnels
+from bayeswind_lib import baselines, checkpoints, models, scoring, training, tunnels
 from bayeswind_lib.checkpoints import CheckpointError, load
 from bayeswind_lib.scoring import score
 
@@ -37,7 +37,7 @@ __all__ = [
     "checkpoints",
     "load",
     "models",
-    "references",
+    "baselines",
     "score",
     "scoring",
     "training",

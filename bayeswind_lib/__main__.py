@@ -16,7 +16,7 @@ try:
 except ImportError:  # the one part of the library that needs it
     sys.exit("the command line needs the package typer: pip install typer")
 
-from bayeswind_lib import checkpoints, references, scoring, training, tunnels
+from bayeswind_lib import baselines, checkpoints, scoring, training, tunnels
 from bayeswind_lib.checkpoints.files import write_atomically
 from bayeswind_lib.training import plans
 from bayeswind_lib.training.sweep import describe, is_begun, read_row, read_rows, runs_text
@@ -163,7 +163,7 @@ def check(
     rng = torch.Generator().manual_seed(seed + 1)
     drawn = built.sample(episodes, rng)
     rows = []
-    for what, predictor in references.reference_points(built, rng).items():
+    for what, predictor in baselines.reference_points(built, rng).items():
         result = scoring.score_episodes(predictor, drawn)
         rows.append({"predictor": what, "KL (bits)": result.kl, "entropy error (bits)": result.entropy_mae})
     _print_table(rows)

@@ -1,7 +1,7 @@
 """How far a predictor is from the exact posterior, in bits; and predictors of known score.
 
 A predictor is anything with `predict(inputs) -> log2-probabilities`: a network, the oracle, or one
-of the reference predictors in `bayeswind_lib.references`. All go through the same evaluator.
+of the reference predictors in `bayeswind_lib.baselines`. All go through the same evaluator.
 Where outcomes are real numbers, `predict` gives the mean and the variance of a Gaussian instead.
 
 Axes: B episodes, K scored positions, Y outcomes.

@@ -23,7 +23,7 @@ N_EPISODES = 512
 def plot() -> bw.figures.Plot:
     """Entropy at each position: exact, shipped network, uniform guess, on the same episodes."""
     tunnel = bw.tunnels.Bijection(n_values=20)
-    predictors = {"transformer": bw.load(NETWORK), "uniform guess": bw.references.Uniform(tunnel)}
+    predictors = {"transformer": bw.load(NETWORK), "uniform guess": bw.baselines.Uniform(tunnel)}
     scores = {
         name: bw.score(predictor, tunnel, N_EPISODES, rng=torch.Generator().manual_seed(20))
         for name, predictor in predictors.items()

@@ -85,7 +85,7 @@ KINDS = {
                       "largest gap 0.3 in probability at value 4"),
     "truth alone": (figures.distributions, distribution(1), distribution(3),
                     "largest gap 0.3 to a uniform guess at value 1", "uniform guess at value 3"),
-    "rungs": (lambda d: figures.rungs({"net": 0.003, "uniform": 1.268, "other": d}, highlight="net"), 0.5, 3.0,
+    "rungs": (lambda d: figures.baselines({"net": 0.003, "uniform": 1.268, "other": d}, highlight="net"), 0.5, 3.0,
               "largest gap 1.268 bits to the exact posterior: uniform", "largest gap 3 bits"),
     "dots": (lambda d: figures.dots({"plain": [2.0, 2.2], "other": [1.9, d]}, ("truth", 1.8), {"chance": 2.1}, unit="nats", start=1.7),
              2.5, 1.8, "largest gap 0.4 nats to truth: other", "largest gap 0.3 nats to truth: plain"),
@@ -266,8 +266,8 @@ def test_zero_and_infinity_have_a_place_and_are_said():
 
 
 def test_exact_rungs_with_all_their_edges_are_drawn_and_said():
-    rungs = bw.references.exact_rungs(20)
-    plot = figures.rungs({name: r["kl"] for name, r in rungs.items()}, "kl")
+    rungs = bw.baselines.exact_baselines(20)
+    plot = figures.baselines({name: r["kl"] for name, r in rungs.items()}, "kl")
     assert "largest gap infinite to the exact posterior" in plot.alt.lower()
     assert "uniform 1.268 bits" in plot.alt and "no_binding 0 bits" in plot.alt
     assert "position_mean" not in plot.data["predictor"]  # its KL is not defined
@@ -305,8 +305,8 @@ def test_a_real_network_is_beside_its_oracle():
     (lambda: figures.learning_curves({"a": {"curve": [{"step": 0}]}}, x="step"), "'a' has no kl"),
     (lambda: figures.distributions(np.log2(even)), "not their logarithms"),
     (lambda: figures.distributions(even, {"net": np.ones(4) / 4}), r"net has shape \(4,\)"),
-    (lambda: figures.rungs({"a": 1.0}, highlight="b"), "highlight names b"),
-    (lambda: figures.rungs({"a": float("nan")}), "none of a has a number"),
+    (lambda: figures.baselines({"a": 1.0}, highlight="b"), "highlight names b"),
+    (lambda: figures.baselines({"a": float("nan")}), "none of a has a number"),
     (lambda: figures.dots({"a": []}), "a number in each"),
     (lambda: figures.attention_map(np.ones((3, 3))), "do not sum to 1"),
     (lambda: figures.attention_map(np.eye(3), ["x"]), "1 tokens for a pattern of 3"),
@@ -404,7 +404,7 @@ import matplotlib
 def settings():  # asking for the backend would import pyplot
     return {k: matplotlib.rcParams[k] for k in matplotlib.rcParams if not k.startswith("backend")}
 before = settings()
-bw.figures.rungs({"a": 1.0}).png
+bw.figures.baselines({"a": 1.0}).png
 assert settings() == before
 assert "matplotlib.pyplot" not in sys.modules
 with bw.figures.style():

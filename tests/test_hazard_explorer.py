@@ -13,7 +13,7 @@ import torch
 from _support_explorer import explorer_opener
 
 import bayeswind_lib as bw
-from bayeswind_lib.references import switching
+from bayeswind_lib.baselines import switching
 from bayeswind_lib.tunnels.hmm import forward_filter
 from bayeswind_lib.widgets.hazard import KEEPS, STEPS
 

@@ -11,7 +11,7 @@ import torch
 from _support_explorer import explorer_opener
 
 import bayeswind_lib as bw
-from bayeswind_lib.references import hmm as references
+from bayeswind_lib.baselines import hmm as baselines
 from bayeswind_lib.tunnels.hmm import forward_filter, on_grid
 from bayeswind_lib.widgets import hmm as widget
 
@@ -96,7 +96,7 @@ def test_every_step_shows_the_beliefs_of_the_library(explorer):
         explorer.chain.value = chain
         T, E, symbols = explorer.transition, explorer.emission, explorer.symbols
         exact = forward_filter(T, E, symbols)[0]
-        short = references.WindowFilter(tunnel, 3).belief(T, E, symbols)[0]
+        short = baselines.WindowFilter(tunnel, 3).belief(T, E, symbols)[0]
         explorer.window.value = 3  # set before the steps: each change draws all pictures anew
         for step in (2, 9):
             explorer.seen.value = step
@@ -113,7 +113,7 @@ def test_a_network_stands_beside_the_oracle():
 
         def predict(self, inputs):
             tunnel = bw.tunnels.HMM(3, 3, widget.LENGTH)
-            return references.StaleBelief(tunnel).predict(inputs)
+            return baselines.StaleBelief(tunnel).predict(inputs)
 
     explorer = bw.widgets.hmm_explorer(Late(), seed=3)
     explorer.seen.value = 5
@@ -154,10 +154,10 @@ def test_the_twin_computes_what_the_library_computes(open_page):
         symbols = torch.tensor([ours["symbols"]])[:, :seen]
         tunnel = bw.tunnels.HMM(3, 3, seen)
         exact = forward_filter(T, E, symbols)[0]
-        short = references.WindowFilter(tunnel, window).belief(T, E, symbols)[0]
+        short = baselines.WindowFilter(tunnel, window).belief(T, E, symbols)[0]
         expected = {
-            "exact": exact, "short": short, "pi": references.stationary(T)[0],
-            "look": references.EmissionOnly(tunnel).belief(T, E, symbols)[0],
+            "exact": exact, "short": short, "pi": baselines.stationary(T)[0],
+            "look": baselines.EmissionOnly(tunnel).belief(T, E, symbols)[0],
             "bits": bw.scoring.entropy_bits(exact.log2()),
             "kl": bw.scoring.kl_bits(exact, short.log2()),
         }  # fmt: skip
@@ -189,7 +189,7 @@ def agrees_with_library(page, chain: str, window: int = 2) -> torch.Tensor:
     if symbols:
         tunnel = bw.tunnels.HMM(3, 3, len(symbols))
         exact = forward_filter(T, E, torch.tensor([symbols]))[0, -1]
-        short = references.WindowFilter(tunnel, window).belief(T, E, torch.tensor([symbols]))[0, -1]
+        short = baselines.WindowFilter(tunnel, window).belief(T, E, torch.tensor([symbols]))[0, -1]
     for p in exact.tolist():
         assert f"{p:.3f}" in now["status"] or not symbols
     entropy = float(bw.scoring.entropy_bits(exact.log2()))

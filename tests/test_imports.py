@@ -19,7 +19,7 @@ LIBRARY = ROOT / "bayeswind_lib"
 # From the bottom up: a room may import its own layer and those below it.
 LAYERS = (
     ("tunnels", "models"),
-    ("scoring", "references"),
+    ("scoring", "baselines"),
     ("training", "checkpoints"),
     ("figures", "ledger", "probes", "dynamics", "language"),
     ("widgets", "exercises", "examples"),
@@ -203,7 +203,7 @@ except SystemExit as stop:
 
 # Public names that others rely on (design, "The public names that stay put").
 
-PUBLIC = ["tunnels.Bijection", "tunnels.build", "tunnels.Episodes", "tunnels.bijection.posterior", "tunnels.bijection.permutations", "scoring.entropy_bits", "scoring.kl_bits", "scoring.measure", "scoring.score_episodes", "scoring.Score", "score", "load", "CheckpointError", "checkpoints.save", "checkpoints.load", "checkpoints.load_file", "checkpoints.shipped", "checkpoints.CheckpointError", "models.build", "models.Transformer", "models.count_parameters", "training.Recipe", "training.recipe", "training.train", "training.N_EPISODES", "training.Muon", "training.orthogonalise", "training.best_precision", "training.Interrupted", "references.Uniform", "references.Certain", "references.PositionCounter", "references.RelabelledOracle", "references.Eliminator", "references.OneTooFew", "references.OneTooMany", "references.Leaky", "references.RepeatAware", "references.Binder", "references.exact_rungs", "references.task_constants", "references.exact_leak", "references.leak_for_entropy_error", "references.situations", "figures.Plot", "figures.glue", "figures.entropy_by_position", "figures.gap_by_position", "figures.learning_curves", "figures.distributions", "figures.rungs", "figures.attention_map", "figures.scatter_two_measures", "figures.table", "ledger.rows", "ledger.row", "ledger.glue_all", "widgets.bijection_explorer", "exercises.ch01", "exercises.ch02", "exercises.ch03", "exercises.core.grade", "exercises.core.Report", "__version__"]
+PUBLIC = ["tunnels.Bijection", "tunnels.build", "tunnels.Episodes", "tunnels.bijection.posterior", "tunnels.bijection.permutations", "scoring.entropy_bits", "scoring.kl_bits", "scoring.measure", "scoring.score_episodes", "scoring.Score", "score", "load", "CheckpointError", "checkpoints.save", "checkpoints.load", "checkpoints.load_file", "checkpoints.shipped", "checkpoints.CheckpointError", "models.build", "models.Transformer", "models.count_parameters", "training.Recipe", "training.recipe", "training.train", "training.N_EPISODES", "training.Muon", "training.orthogonalise", "training.best_precision", "training.Interrupted", "baselines.Uniform", "baselines.Certain", "baselines.PositionCounter", "baselines.RelabelledOracle", "baselines.Eliminator", "baselines.OneTooFew", "baselines.OneTooMany", "baselines.Leaky", "baselines.RepeatAware", "baselines.Binder", "baselines.exact_baselines", "baselines.task_constants", "baselines.exact_leak", "baselines.leak_for_entropy_error", "baselines.situations", "figures.Plot", "figures.glue", "figures.entropy_by_position", "figures.gap_by_position", "figures.learning_curves", "figures.distributions", "figures.baselines", "figures.attention_map", "figures.scatter_two_measures", "figures.table", "ledger.rows", "ledger.row", "ledger.glue_all", "widgets.bijection_explorer", "exercises.ch01", "exercises.ch02", "exercises.ch03", "exercises.core.grade", "exercises.core.Report", "__version__"]
 
 
 @pytest.mark.parametrize("name", PUBLIC)

@@ -13,7 +13,7 @@ import torch
 from _support_explorer import explorer_opener
 
 import bayeswind_lib as bw
-from bayeswind_lib.references import views
+from bayeswind_lib.baselines import views
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -66,7 +66,7 @@ def test_best_and_its_entropy_are_what_counting_all_episodes_gives(view, with_re
 
 @pytest.mark.parametrize("V, K", [(2, 2), (5, 3), (10, 10), (20, 19), (20, 20)])
 def test_floors_are_the_exact_rungs_where_those_exist(V, K):
-    once, back = (bw.references.exact_rungs(V, K, r) for r in (False, True))
+    once, back = (bw.baselines.exact_baselines(V, K, r) for r in (False, True))
     for window in {1, 3, V - 1} & set(range(1, V)):
         mine = views.floors(V, K, False, window)
         assert mine["window"].mean() == pytest.approx(once[f"window_{window}"]["kl"], abs=1e-12)
@@ -77,7 +77,7 @@ def test_floors_are_the_exact_rungs_where_those_exist(V, K):
         assert other["set"].mean() == pytest.approx(back["repeat_aware"][measure], abs=1e-12)
     assert mine["set"].max() == mine["bag"].max() == mine["order"].max() == 0
     assert once["no_binding"]["kl"] == 0
-    assert bw.references.task_constants(V, K, True)["mean_entropy"] == pytest.approx(
+    assert bw.baselines.task_constants(V, K, True)["mean_entropy"] == pytest.approx(
         views.entropies(V, K, True)["order"].mean(), abs=1e-12
     )
 
@@ -96,7 +96,7 @@ def test_an_evaluator_finds_the_floor_of_the_bag():
     """The best prediction of a bag, scored on sampled episodes like a network."""
     tunnel = bw.tunnels.Bijection(6, with_replacement=True)
 
-    class Bag(bw.references.Reference):
+    class Bag(bw.baselines.Baseline):
         def probabilities(self, keys, values):
             rows = [
                 [views.best("bag", ks[: k + 1], vs[:k], 6) for k in range(len(ks))]

@@ -452,14 +452,14 @@ def test_a_stored_score_is_found_again_on_other_episodes(record):
 def test_stored_reference_points_are_found_again():
     """A whole task again from its seeds; on another processor the last digits may differ."""
     stored = bw.ledger.record("reference_rungs")
-    fresh = make.reference_rungs(stored["n_episodes"], sizes=((5, 4),))["tasks"]["V5-L4"]
+    fresh = make.bijection_baselines(stored["n_episodes"], sizes=((5, 4),))["tasks"]["V5-L4"]
     assert store.same(store.plain(fresh), stored["tasks"]["V5-L4"], tolerance=1e-4)
 
 
 def test_a_stored_hmm_task_is_found_again():
     stored = bw.ledger.record("hmm_rungs")["tasks"]["S3-V3-K20-grid-fixed0"]
     tasks = ((1, {"n_states": 3, "n_symbols": 3, "fixed": 0}),)
-    (fresh,) = make.hmm_rungs(stored["n_episodes"], tasks=tasks, simple=())["tasks"].values()
+    (fresh,) = make.hmm_baselines(stored["n_episodes"], tasks=tasks, simple=())["tasks"].values()
     assert store.same(store.plain(fresh), stored, tolerance=1e-4)
 
 

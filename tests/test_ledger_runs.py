@@ -15,7 +15,7 @@ import pytest
 from _support import ROOT
 
 import bayeswind_lib as bw
-from bayeswind_lib.ledger import architectures, rungs, store, trained
+from bayeswind_lib.ledger import architectures, baselines, store, trained
 from bayeswind_lib.ledger.claims import load_claims
 from bayeswind_lib.ledger.status import controls_suffice, gather, judge
 from bayeswind_lib.training.plans import PLANS, plan
@@ -69,7 +69,7 @@ def controls(name: str, kl: float, best: float | None = None, doubled: float | N
 @pytest.fixture
 def stored(tmp_path, monkeypatch):
     """A folder of records, the real reference points in it, and a way to store invented runs."""
-    for name in rungs.RECORDS.values():
+    for name in baselines.RECORDS.values():
         record = store.read(name)
         if record is not None:
             (tmp_path / f"{name}.json").write_text(json.dumps(record))
@@ -311,11 +311,11 @@ def test_shares_are_the_published_numbers_over_their_own_reference_points():
 
 def test_a_task_has_one_name():
     tunnel = bw.tunnels.HMM(3, 3, 20, generator="raw", sticky=50)
-    assert rungs.task_key("hmm", tunnel.config) == "S3-V3-K20-raw-sticky50"
-    assert rungs.task_key("hmm", bw.tunnels.HMM(header="tokens").config) == "S5-V5-K20-grid"
-    assert rungs.task_key("recall", bw.tunnels.Recall().config) == "N64-V256"
-    assert rungs.task_key("regression", bw.tunnels.Regression(noise=1.0).config) == "d8-K20-noise1"
-    assert rungs.task_key("bijection", bw.tunnels.Bijection(5, 4, True).config) == "V5-L4/replacement"
+    assert baselines.task_key("hmm", tunnel.config) == "S3-V3-K20-raw-sticky50"
+    assert baselines.task_key("hmm", bw.tunnels.HMM(header="tokens").config) == "S5-V5-K20-grid"
+    assert baselines.task_key("recall", bw.tunnels.Recall().config) == "N64-V256"
+    assert baselines.task_key("regression", bw.tunnels.Regression(noise=1.0).config) == "d8-K20-noise1"
+    assert baselines.task_key("bijection", bw.tunnels.Bijection(5, 4, True).config) == "V5-L4/replacement"
 
 
 @pytest.mark.parametrize("group", ["architectures", "slow", "fixed", "binding", "late-attention"])
@@ -323,19 +323,19 @@ def test_every_classroom_task_has_its_reference_points(group):
     records = architectures.load_records()
     for cell in plan(group):
         config = bw.tunnels.build(cell.recipe.tunnel, cell.recipe.tunnel_config).config
-        known = rungs.rungs_of(cell.recipe.tunnel, config, records)
-        assert rungs.value(known, rungs.KNOWS_NOTHING[cell.recipe.tunnel]) > 0, cell.name
+        known = baselines.baselines_of(cell.recipe.tunnel, config, records)
+        assert baselines.value(known, baselines.KNOWS_NOTHING[cell.recipe.tunnel]) > 0, cell.name
 
 
 def test_the_next_rung_is_the_best_that_is_beaten():
     tasks = {"S3-V3-K20-grid": {"rungs": {"uniform": {"kl": 0.4}, "window_2": {"kl": 0.005}, "window_3": {"kl": 0.001}}}}
     records = {"hmm_rungs": {"tasks": tasks}}
     config = {"n_states": 3, "n_symbols": 3}
-    assert rungs.next_rung(0.002, "hmm", config, records) == ("last 2 symbols", 0.005)
-    assert rungs.next_rung(0.5, "hmm", config, records) is None
-    assert rungs.next_rung(0.395, "hmm", config, records) is None  # as good as knowing nothing
-    assert rungs.left_to_learn(0.1, "hmm", config, records) == pytest.approx(0.25)
-    assert rungs.left_to_learn(0.1, "hmm", config | {"length": 7}, records) is None
+    assert baselines.next_baseline(0.002, "hmm", config, records) == ("last 2 symbols", 0.005)
+    assert baselines.next_baseline(0.5, "hmm", config, records) is None
+    assert baselines.next_baseline(0.395, "hmm", config, records) is None  # as good as knowing nothing
+    assert baselines.left_to_learn(0.1, "hmm", config, records) == pytest.approx(0.25)
+    assert baselines.left_to_learn(0.1, "hmm", config | {"length": 7}, records) is None
 
 
 # -- the page

@@ -211,7 +211,7 @@ def test_a_fresh_network_is_almost_sure_of_nothing(context):
     tunnel = TUNNELS["bijection"]
     model = models.build("mlp", config_for(tunnel, context=context), rng())
     score = bw.score(model, tunnel, 64, rng=rng(1))
-    uniform = bw.references.exact_rungs(6, 5)["uniform"]["kl"]
+    uniform = bw.baselines.exact_baselines(6, 5)["uniform"]["kl"]
     assert uniform < score.kl < uniform + 0.05
 
 
@@ -276,7 +276,7 @@ def test_a_network_of_uniform_attention_eliminates(n_values):
         assert score.kl < last
         last = score.kl
     assert last < 5e-5
-    blind = bw.references.exact_rungs(n_values)["uniform"]["kl"]
+    blind = bw.baselines.exact_baselines(n_values)["uniform"]["kl"]
     assert bw.score(eliminator(tunnel, 0.0), tunnel, 4, rng=rng()).kl == pytest.approx(blind)
 
 

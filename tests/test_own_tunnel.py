@@ -20,7 +20,7 @@ import pytest
 import torch
 from _support import CHAPTERS, ROOT
 from bayeswind_lib.ledger.probed import capstone
-from bayeswind_lib.references import mixture
+from bayeswind_lib.baselines import mixture
 
 CHAPTER = CHAPTERS / "20_capstone.md"
 EXAMPLES = ROOT / "bayeswind_lib" / "examples"

@@ -728,7 +728,7 @@ def test_the_parts_of_a_filter_fit_together():
     data = tunnel.sample(20, rng(3))
     found = filtering.goals(tunnel, data)
     assert np.allclose(found["belief"], data.posterior) and found["entropy"].shape == (20, 6, 1)
-    assert np.allclose(found["belief"] - found["memory"], filtering.rungs(tunnel, data.inputs)["stationary × emission"])
+    assert np.allclose(found["belief"] - found["memory"], filtering.partial_filters(tunnel, data.inputs)["stationary × emission"])
     T, share = data.latents["transition"].numpy(), found["memoryless"]
     steps = found["next"][:, :-1] - found["predicted"][:, 1:]  # alpha_t T is the prediction of the next step
     assert np.allclose(steps, 0) and np.allclose(found["log belief"].sum(-1), 0)
@@ -740,7 +740,7 @@ def test_the_parts_of_a_filter_fit_together():
 def test_memory_is_read_where_it_is_and_not_from_what_has_none():
     tunnel = bw.tunnels.HMM(n_states=3, n_symbols=3, length=8)
     data = tunnel.sample(90, rng(4))
-    goal, said = filtering.goals(tunnel, data), filtering.rungs(tunnel, data.inputs)
+    goal, said = filtering.goals(tunnel, data), filtering.partial_filters(tunnel, data.inputs)
     assert filtering.held_out(goal["memory"], goal["memory"], alpha=1e-9) > 0.999
     assert abs(filtering.held_out(said["stationary × emission"], goal["memory"])) < 0.1
     assert filtering.held_out(said["stationary × emission"], goal["belief"]) > 0.7  # and yet the belief seems to be there

@@ -16,8 +16,8 @@ from scipy import stats
 
 import bayeswind_lib as bw
 from bayeswind_lib import scoring
-from bayeswind_lib.references import recall as rungs
-from bayeswind_lib.references.base import Uniform
+from bayeswind_lib.baselines import recall as baselines
+from bayeswind_lib.baselines.base import Uniform
 from bayeswind_lib.scoring import measure
 from bayeswind_lib.tunnels.recall import FILLER, PAD, QUERY, SEP, STORE, answers
 
@@ -289,10 +289,10 @@ def test_answers_take_keys_in_any_order():
 TUNNEL = {"n_pairs": 6, "n_queries": 3, "n_keys": 9, "n_values": 11, "filler": 2}
 PREDICTORS = {
     "uniform": Uniform,
-    "stored_set": rungs.StoredSet,
-    "last_stored": rungs.LastStored,
-    **{f"window_{w}": lambda t, w=w: rungs.WindowRecall(t, w) for w in range(1, 7)},
-    **{f"window_{w}_alone": lambda t, w=w: rungs.WindowRecall(t, w, False) for w in range(1, 7)},
+    "stored_set": baselines.StoredSet,
+    "last_stored": baselines.LastStored,
+    **{f"window_{w}": lambda t, w=w: baselines.WindowRecall(t, w) for w in range(1, 7)},
+    **{f"window_{w}_alone": lambda t, w=w: baselines.WindowRecall(t, w, False) for w in range(1, 7)},
 }
 
 
@@ -312,7 +312,7 @@ def test_formulas_equal_the_average_over_every_choice_of_queries(name):
     episodes = every_place_asked(tunnel)
     assert len(episodes) == 6 * 5 * 4
     predictor = PREDICTORS[name](tunnel)
-    exact = rungs.exact_recall_rungs(**tunnel.config)[name]
+    exact = baselines.exact_recall_baselines(**tunnel.config)[name]
     cells = measure(predictor.predict(episodes.inputs), episodes)
     for score in ("entropy_mae", "kl", "tv"):
         assert cells[score].mean().item() == pytest.approx(exact[score], abs=1e-12), score
@@ -323,13 +323,13 @@ def test_formulas_equal_the_average_over_every_choice_of_queries(name):
 def test_accuracy_on_fresh_episodes_is_the_formula_s(name):
     tunnel = bw.tunnels.Recall(n_pairs=8, n_queries=8, n_keys=32, n_values=32, filler=0)
     value, error = scoring.accuracy(PREDICTORS[name](tunnel), tunnel.sample(2000, rng(3)))
-    exact = rungs.exact_recall_rungs(**tunnel.config)[name]["accuracy"]
+    exact = baselines.exact_recall_baselines(**tunnel.config)[name]["accuracy"]
     # All 8 keys are asked, so a fixed set of guesses can hit equally often in every episode.
     assert abs(value - exact) <= 4.5 * error + 1e-12
 
 
 def test_published_chance_levels():
-    default, small = (rungs.exact_recall_rungs(n, 256) for n in (64, 16))
+    default, small = (baselines.exact_recall_baselines(n, 256) for n in (64, 16))
     assert f"{100 * default['uniform']['accuracy']:.2f}" == "0.39"
     assert f"{100 * default['stored_set']['accuracy']:.2f}" == "1.56"
     assert f"{100 * small['stored_set']['accuracy']:.2f}" == "6.25"
@@ -341,22 +341,22 @@ def test_a_window_of_all_pairs_is_the_oracle_and_of_none_the_stored_set():
     tunnel = bw.tunnels.Recall(**TUNNEL)
     inputs = tunnel.sample(40, rng(4)).inputs
     for window in (5, 6):  # five pairs and all the values: the sixth pair follows
-        predicted = rungs.WindowRecall(tunnel, window).predict(inputs)
+        predicted = baselines.WindowRecall(tunnel, window).predict(inputs)
         assert torch.equal(predicted, tunnel.predict(inputs))
-    none = rungs.WindowRecall(tunnel, 0).predict(inputs)
-    assert torch.allclose(none.exp2(), rungs.StoredSet(tunnel).predict(inputs).exp2())
-    assert rungs.exact_recall_rungs(6, 11)["window_5"]["accuracy"] == 1
-    assert rungs.exact_recall_rungs(6, 11)["window_5_alone"]["accuracy"] < 1
+    none = baselines.WindowRecall(tunnel, 0).predict(inputs)
+    assert torch.allclose(none.exp2(), baselines.StoredSet(tunnel).predict(inputs).exp2())
+    assert baselines.exact_recall_baselines(6, 11)["window_5"]["accuracy"] == 1
+    assert baselines.exact_recall_baselines(6, 11)["window_5_alone"]["accuracy"] < 1
 
 
 def test_the_last_stored_value_is_the_last_one():
     tunnel, episodes = by_hand()  # stored last: value 1
-    assert rungs.LastStored(tunnel).predict(episodes.inputs).exp2().argmax(-1).tolist() == [[1, 1]]
+    assert baselines.LastStored(tunnel).predict(episodes.inputs).exp2().argmax(-1).tolist() == [[1, 1]]
 
 
 def test_rungs_are_in_order():
     """Whoever binds more pairs, or knows the set of values too, is right more often."""
-    exact = rungs.exact_recall_rungs()
+    exact = baselines.exact_recall_baselines()
     for tail in ("", "_alone"):
         steps = [exact[f"window_{w}{tail}"]["accuracy"] for w in range(1, 65)]
         assert all(a < b or b == 1 for a, b in zip(steps, steps[1:], strict=False))
@@ -368,7 +368,7 @@ def test_rungs_are_in_order():
 @pytest.mark.parametrize("window", [-1, 7])
 def test_impossible_windows_are_refused(window):
     with pytest.raises(ValueError, match=rf"window is {window}: 6 pairs.*0\.\.6"):
-        rungs.WindowRecall(bw.tunnels.Recall(**TUNNEL), window)
+        baselines.WindowRecall(bw.tunnels.Recall(**TUNNEL), window)
 
 
 def test_every_reference_has_a_name_of_its_own():

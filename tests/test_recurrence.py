@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import bayeswind_lib as bw
-from bayeswind_lib.references.recurrence import AnyRule, Memoriser
+from bayeswind_lib.baselines.recurrence import AnyRule, Memoriser
 from bayeswind_lib.tunnels import Recurrence, recurrence
 
 

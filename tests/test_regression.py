@@ -21,7 +21,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import DotProduct, WhiteKernel
 
 import bayeswind_lib as bw
-from bayeswind_lib.references import regression as rungs
+from bayeswind_lib.baselines import regression as baselines
 from bayeswind_lib.scoring import gaussian_entropy_bits, score_episodes
 from bayeswind_lib.tunnels.regression import posterior, weight_belief
 
@@ -409,7 +409,7 @@ PRINTED = {
 @pytest.fixture(scope="module")
 def scored() -> dict[int, dict[str, dict[str, float]]]:
     """All rungs at K = 20 for both sizes."""
-    return {d: rungs.regression_rungs(bw.tunnels.Regression(d), N, rng(d)) for d in PRINTED}
+    return {d: baselines.regression_baselines(bw.tunnels.Regression(d), N, rng(d)) for d in PRINTED}
 
 
 def within(value: float, se: float, printed: float) -> bool:
@@ -473,8 +473,8 @@ def test_rungs_are_in_order(scored):
 def test_whoever_is_told_the_weights_beats_the_oracle_and_is_far_from_it():
     tunnel = bw.tunnels.Regression(8)
     episodes = tunnel.sample(2000, rng(10))
-    cheat = score_episodes(rungs.KnownWeights(tunnel, episodes), episodes)
-    plug_in = score_episodes(rungs.PlugIn(tunnel), episodes)
+    cheat = score_episodes(baselines.KnownWeights(tunnel, episodes), episodes)
+    plug_in = score_episodes(baselines.PlugIn(tunnel), episodes)
     assert cheat.cross_entropy_gap < -4 * cheat.cross_entropy_gap_se
     assert plug_in.cross_entropy_gap > 4 * plug_in.cross_entropy_gap_se
     assert cheat.entropy_mae == pytest.approx(plug_in.entropy_mae)  # both have the noise alone
@@ -486,7 +486,7 @@ def test_whoever_is_told_the_weights_beats_the_oracle_and_is_far_from_it():
 
 def test_no_honest_rung_beats_the_oracle():
     tunnel = bw.tunnels.Regression(3, 8)
-    usual = rungs.typical(tunnel.sample(4000, rng(11)), tunnel.noise)
+    usual = baselines.typical(tunnel.sample(4000, rng(11)), tunnel.noise)
     episodes = tunnel.sample(4000, rng(12))
     for predictor in honest(tunnel, usual):
         result = score_episodes(predictor, episodes)
@@ -496,14 +496,14 @@ def test_no_honest_rung_beats_the_oracle():
         assert result.kl > 1e-3, predictor
 
 
-def honest(tunnel, usual) -> list[rungs.GaussianReference]:
+def honest(tunnel, usual) -> list[baselines.GaussianBaseline]:
     """One of each kind that is told nothing it could not know."""
     return [
-        rungs.PriorOnly(tunnel), rungs.PlugIn(tunnel), rungs.RightVariance(tunnel),
-        rungs.ByPosition(tunnel, usual.entropy_by_position),
-        rungs.ByPosition(tunnel, torch.tensor([usual.entropy_median]).double()),
-        rungs.KnowsLength(tunnel, usual.share),
-        rungs.WindowPosterior(tunnel, 2), rungs.WrongNoise(tunnel, 2.0),
+        baselines.PriorOnly(tunnel), baselines.PlugIn(tunnel), baselines.RightVariance(tunnel),
+        baselines.ByPosition(tunnel, usual.entropy_by_position),
+        baselines.ByPosition(tunnel, torch.tensor([usual.entropy_median]).double()),
+        baselines.KnowsLength(tunnel, usual.share),
+        baselines.WindowPosterior(tunnel, 2), baselines.WrongNoise(tunnel, 2.0),
     ]
 
 
@@ -511,10 +511,10 @@ def test_windows_of_no_pair_and_of_all_pairs():
     tunnel = bw.tunnels.Regression(3, 6)
     inputs = tunnel.sample(30, rng(13)).inputs
     for window in (5, 6, 50):
-        assert close(rungs.WindowPosterior(tunnel, window).predict(inputs), tunnel.predict(inputs))
-    none = rungs.WindowPosterior(tunnel, 0).predict(inputs)
-    assert close(none, rungs.PriorOnly(tunnel).predict(inputs))
-    one = rungs.WindowPosterior(tunnel, 1).predict(inputs)
+        assert close(baselines.WindowPosterior(tunnel, window).predict(inputs), tunnel.predict(inputs))
+    none = baselines.WindowPosterior(tunnel, 0).predict(inputs)
+    assert close(none, baselines.PriorOnly(tunnel).predict(inputs))
+    one = baselines.WindowPosterior(tunnel, 1).predict(inputs)
     last_two = torch.cat([inputs[:, -3:-1], inputs[:, -1:]], dim=1)  # x, y, x
     assert close(one[:, -1], tunnel.predict(last_two)[:, -1])
 
@@ -522,8 +522,8 @@ def test_windows_of_no_pair_and_of_all_pairs():
 def test_wrong_noise_is_ridge_regression_with_the_wrong_penalty():
     tunnel = bw.tunnels.Regression(3, 9)
     episodes = tunnel.sample(5, rng(14))
-    assert close(rungs.WrongNoise(tunnel, 1.0).predict(episodes.inputs), episodes.posterior)
-    got = rungs.WrongNoise(tunnel, 3.0).predict(episodes.inputs)[:, -1, 0]
+    assert close(baselines.WrongNoise(tunnel, 1.0).predict(episodes.inputs), episodes.posterior)
+    got = baselines.WrongNoise(tunnel, 3.0).predict(episodes.inputs)[:, -1, 0]
     x, y = episodes.latents["x"], episodes.latents["y"]
     for b in range(5):
         seen, penalty = x[b, :-1], (3 * tunnel.noise) ** 2 * torch.eye(3).double()
@@ -533,7 +533,7 @@ def test_wrong_noise_is_ridge_regression_with_the_wrong_penalty():
 
 def test_references_read_longer_sequences():
     tunnel = bw.tunnels.Regression(3, 4)
-    usual = rungs.typical(tunnel.sample(500, rng(15)), tunnel.noise)
+    usual = baselines.typical(tunnel.sample(500, rng(15)), tunnel.noise)
     inputs = bw.tunnels.Regression(3, 7).sample(5, rng(16)).inputs
     for predictor in honest(tunnel, usual):
         assert predictor.predict(inputs).shape == (5, 7, 2), predictor
@@ -541,7 +541,7 @@ def test_references_read_longer_sequences():
 
 def test_rung_scores_come_from_the_generator_alone():
     tunnel = bw.tunnels.Regression(2, 4)
-    first, again, other = (rungs.regression_rungs(tunnel, 50, rng(s)) for s in (0, 0, 1))
+    first, again, other = (baselines.regression_baselines(tunnel, 50, rng(s)) for s in (0, 0, 1))
     assert first == again != other
     assert not any(name.startswith("window_4") for name in first)  # it would forget nothing
     assert {"entropy_mae", "entropy_mae_se", "kl", "kl_se", "tv", "tv_se"} == set(first["prior_only"])
@@ -550,13 +550,13 @@ def test_rung_scores_come_from_the_generator_alone():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda t: rungs.WindowPosterior(t, -1), "window is -1"),
-        (lambda t: rungs.WrongNoise(t, 0.0), r"factor is 0\.0"),
-        (lambda t: rungs.WrongNoise(t, math.nan), "factor is nan"),
-        (lambda t: rungs.ByPosition(t, torch.tensor(1.0)), r"entropy has shape \(\)"),
-        (lambda t: rungs.KnowsLength(t, torch.ones(0)), r"share has shape \(0,\)"),
+        (lambda t: baselines.WindowPosterior(t, -1), "window is -1"),
+        (lambda t: baselines.WrongNoise(t, 0.0), r"factor is 0\.0"),
+        (lambda t: baselines.WrongNoise(t, math.nan), "factor is nan"),
+        (lambda t: baselines.ByPosition(t, torch.tensor(1.0)), r"entropy has shape \(\)"),
+        (lambda t: baselines.KnowsLength(t, torch.ones(0)), r"share has shape \(0,\)"),
         (
-            lambda t: rungs.KnownWeights(t, t.sample(3, rng(1))).predict(t.sample(2, rng(2)).inputs),
+            lambda t: baselines.KnownWeights(t, t.sample(3, rng(1))).predict(t.sample(2, rng(2)).inputs),
             "weights of 2 of 2 episodes were not told",
         ),
     ],
@@ -569,6 +569,6 @@ def test_impossible_references_are_refused(call, words):
 def test_every_reference_has_a_name_of_its_own():
     tunnel = bw.tunnels.Regression(2, 4)
     episodes = tunnel.sample(50, rng(17))
-    built = [*honest(tunnel, rungs.typical(episodes, 0.5)), rungs.KnownWeights(tunnel, episodes)]
+    built = [*honest(tunnel, baselines.typical(episodes, 0.5)), baselines.KnownWeights(tunnel, episodes)]
     assert len({predictor.name for predictor in built}) == len(built)
     assert all(predictor.name in repr(predictor) for predictor in built)

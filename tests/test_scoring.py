@@ -241,7 +241,7 @@ def test_a_network_and_an_oracle_go_through_one_evaluator():
     sizes = {"n_layers": 1, "n_heads": 1, "width": 8, "hidden": 8}
     model = bw.models.build("transformer", config | sizes, rng())
     result = bw.score(model, tunnel, 20, rng=rng())
-    uniform = bw.score(bw.references.Uniform(tunnel), tunnel, 20, rng=rng())
+    uniform = bw.score(bw.baselines.Uniform(tunnel), tunnel, 20, rng=rng())
     assert result.kl == pytest.approx(uniform.kl, abs=0.02)  # an untrained network knows nothing
     assert set(result.to_dict()) == set(uniform.to_dict())
 

@@ -158,7 +158,7 @@ def test_a_folder_is_measured_as_far_as_it_got(tmp_path, monkeypatch):
     monkeypatch.setitem(plans.LADDER, "steps", 20)
     monkeypatch.setitem(plans.LADDER, "n_snapshots", 4)
     monkeypatch.setattr(measured, "LATER", (3,))
-    monkeypatch.setattr(plans, "RUNGS", {"linear": (0, 18), "constant": ()})
+    monkeypatch.setattr(plans, "FREEZE_AT", {"linear": (0, 18), "constant": ()})
     for schedule in ("linear", measured.FRAMES):
         path = measured.train(tmp_path, schedule, 0)
         assert measured.train(tmp_path, schedule, 0) == path  # there already

@@ -18,7 +18,7 @@ from bayeswind_lib.checkpoints.files import read_tensors
 from bayeswind_lib.training import loop
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
-UNIFORM_KL = bw.references.exact_rungs(4)["uniform"]["kl"]  # bits: what knows nothing scores
+UNIFORM_KL = bw.baselines.exact_baselines(4)["uniform"]["kl"]  # bits: what knows nothing scores
 
 
 def smoke(**changes) -> training.Recipe:

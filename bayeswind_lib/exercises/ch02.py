@@ -16,7 +16,7 @@ from itertools import permutations, product
 
 import torch
 
-from bayeswind_lib import references, scoring, tunnels
+from bayeswind_lib import baselines, scoring, tunnels
 from bayeswind_lib.exercises.core import Report, grade
 
 
@@ -310,7 +310,7 @@ def check_uniform_error(answer) -> Report:
 
     def scored():
         for V, K in ((20, 20), (20, 19), (10, 4), (7, 1), (33, 33)):
-            got, want = _number(answer(V, K)), _entropy_error(references.Uniform, V, K)
+            got, want = _number(answer(V, K)), _entropy_error(baselines.Uniform, V, K)
             if abs(got - want) > 1e-6:
                 return _uniform_slip(got, want, V, K)
         return None
@@ -510,7 +510,7 @@ def check_epsilon(answer) -> Report:
             epsilon = _number(answer(bits, V, K))
             if not 0 < epsilon < 0.5:
                 return f"{bits} bits, V = {V}, K = {K}: you say {epsilon:.4g}, a leak is a small positive share"
-            got = _entropy_error(partial(references.Leaky, epsilon=epsilon), V, K)
+            got = _entropy_error(partial(baselines.Leaky, epsilon=epsilon), V, K)
             if abs(got / bits - 1) > 2e-3:
                 return _epsilon_slip(epsilon, got, bits, V, K)
         return None

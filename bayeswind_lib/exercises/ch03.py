@@ -16,7 +16,7 @@ import torch
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from bayeswind_lib import models, references, tunnels
+from bayeswind_lib import baselines, models, tunnels
 from bayeswind_lib.exercises.core import Report, grade
 
 
@@ -389,7 +389,7 @@ def check_leak(answer) -> Report:
         for n_values, epsilon in ((4, 0.0), (4, 0.25), (9, 0.03), (12, 0.6)):
             tunnel = tunnels.Bijection(n_values)
             episodes = tunnel.sample(20, rng)
-            predicted = references.Leaky(tunnel, epsilon).predict(episodes.inputs)
+            predicted = baselines.Leaky(tunnel, epsilon).predict(episodes.inputs)
             yield n_values, epsilon, _number(answer(predicted, episodes.latents["values"]))
 
     def leaky_oracles():
@@ -398,7 +398,7 @@ def check_leak(answer) -> Report:
     def uniform():
         tunnel = tunnels.Bijection(8)
         episodes = tunnel.sample(20, rng)
-        predicted = references.Uniform(tunnel).predict(episodes.inputs)
+        predicted = baselines.Uniform(tunnel).predict(episodes.inputs)
         got = _number(answer(predicted, episodes.latents["values"]))
         if not _close(got, 0.5):
             return (

@@ -16,8 +16,8 @@ from itertools import permutations, product
 import torch
 
 from bayeswind_lib import scoring, tunnels
+from bayeswind_lib.baselines import hmm as baselines
 from bayeswind_lib.exercises.core import Report, grade
-from bayeswind_lib.references import hmm as references
 
 
 def _number(value) -> float:
@@ -191,7 +191,7 @@ def _other_slip(got, want, T, E, symbols, t) -> str:
     column = T.sum(1) * E[:, here[0]]
     if t == 0 and _close(got[0], column / column.sum()):
         return "rows of T sum to 1, so `T @ even` changes nothing: the even belief stands on the left"
-    if t == 0 and _close(got[0], references.stationary(T[None])[0] * E[:, here[0]] / (references.stationary(T[None])[0] @ E[:, here[0]])):
+    if t == 0 and _close(got[0], baselines.stationary(T[None])[0] * E[:, here[0]] / (baselines.stationary(T[None])[0] @ E[:, here[0]])):
         return "you start from the long run, after very many moves: here the chain moves once"
     twice = (torch.full((len(T),), 1 / len(T), dtype=torch.float64) @ T @ T) * E[:, here[0]]
     if t == 0 and _close(got[0], twice / twice.sum()):
@@ -357,7 +357,7 @@ def check_rate(answer) -> Report:
 
 def _decay(T: torch.Tensor) -> float:
     """Growth of T - 1 pi under repeated squaring: its spectral radius, without eigenvalues."""
-    rest, log_size = T - references.stationary(T[None])[0], 0.0
+    rest, log_size = T - baselines.stationary(T[None])[0], 0.0
     for _ in range(40):
         size = float(rest.norm())
         rest, log_size = (rest / size) @ (rest / size), 2 * (log_size + math.log(size))
@@ -404,7 +404,7 @@ def check_memory(answer) -> Report:
 
 
 def _window_scores(tunnel, episodes, start: str, measure: str) -> list[float]:
-    windows = (references.WindowFilter(tunnel, w, start) for w in range(1, tunnel.length + 1))
+    windows = (baselines.WindowFilter(tunnel, w, start) for w in range(1, tunnel.length + 1))
     return [getattr(scoring.score_episodes(window, episodes), measure) for window in windows]
 
 

@@ -15,7 +15,7 @@ from itertools import combinations, permutations
 
 import torch
 
-from bayeswind_lib import references, scoring, tunnels
+from bayeswind_lib import baselines, scoring, tunnels
 from bayeswind_lib.exercises.core import Report, grade
 from bayeswind_lib.tunnels.regression import posterior
 
@@ -366,7 +366,7 @@ def _window_scores(n_pairs: int, window: int) -> tuple[float, float]:
     """Accuracy and KL of the library's predictor, every stored key asked: no sampling error."""
     tunnel = tunnels.Recall(n_pairs, n_pairs, n_pairs, max(n_pairs, 2), filler=0)
     episodes = tunnel.sample(2, torch.Generator().manual_seed(65))
-    predictor = references.recall.WindowRecall(tunnel, window)
+    predictor = baselines.recall.WindowRecall(tunnel, window)
     score = scoring.score_episodes(predictor, episodes)
     return scoring.accuracy(predictor, episodes)[0], score.kl
 

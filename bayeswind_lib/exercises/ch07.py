@@ -17,7 +17,7 @@ from itertools import permutations, product
 import torch
 from torch.nn import functional as F
 
-from bayeswind_lib import references, tunnels
+from bayeswind_lib import baselines, tunnels
 from bayeswind_lib.exercises.core import Report, grade
 from bayeswind_lib.scoring import entropy_bits, kl_bits
 
@@ -209,7 +209,7 @@ def check_task(answer) -> Report:
 
 def _measured(V: int, K: int, with_replacement: bool) -> float:
     """The uniform guess's error: the mean of log2 V less the doubt that is left, question by question."""
-    moments = references.situations(V, K, with_replacement)
+    moments = baselines.situations(V, K, with_replacement)
     return sum(s.weight * (math.log2(V) - s.entropy) for s in moments)
 
 

@@ -15,8 +15,8 @@ from itertools import permutations
 import numpy as np
 import torch
 
+from bayeswind_lib.baselines import switching
 from bayeswind_lib.exercises.core import Report, grade
-from bayeswind_lib.references import switching
 
 # --- the price of a small state ----------------------------------------------------------------
 

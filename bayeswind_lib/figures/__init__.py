@@ -18,7 +18,7 @@ from bayeswind_lib.figures.gaussians import bands, ellipses
 from bayeswind_lib.figures.maps import attention_map, heatmaps
 from bayeswind_lib.figures.planes import planes
 from bayeswind_lib.figures.plot import Plot, draw
-from bayeswind_lib.figures.points import dots, rungs, scatter_two_measures
+from bayeswind_lib.figures.points import baselines, dots, scatter_two_measures
 from bayeswind_lib.figures.simplex import on_simplex, simplex_clouds, simplex_trails
 from bayeswind_lib.figures.stacks import stacked
 from bayeswind_lib.figures.style import COLOURS, ORACLE, STYLE, style
@@ -47,7 +47,7 @@ __all__ = [
     "on_simplex",
     "planes",
     "quantity",
-    "rungs",
+    "baselines",
     "scatter_two_measures",
     "simplex_clouds",
     "simplex_trails",

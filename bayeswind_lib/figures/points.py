@@ -22,7 +22,7 @@ from bayeswind_lib.figures.words import (
 )
 
 
-def rungs(
+def baselines(
     rows: Mapping[str, float],
     measure: str = "entropy_mae",
     highlight: str | Collection[str] = (),
@@ -46,7 +46,7 @@ def rungs(
 
     def paint(axes):
         set_range(axes.xaxis, limits)
-        _paint_rungs(axes, order, values, errors, limits, highlight)
+        _paint_baselines(axes, order, values, errors, limits, highlight)
         axes.set(xlabel=with_unit(words, unit), title=title)
 
     told = "; ".join(f"{n} {quantity(v, unit)}" for n, v in zip(order, values, strict=True))
@@ -87,7 +87,7 @@ def _sideways(words: str) -> str:
     return words.replace("top edge", "right edge").replace("lower edge", "left edge")
 
 
-def _paint_rungs(axes, order, values, errors, limits: Range, highlight) -> None:
+def _paint_baselines(axes, order, values, errors, limits: Range, highlight) -> None:
     places = limits.place(values)
     for row, (label, value, error) in enumerate(zip(order, values, errors, strict=True)):
         known, place = label in highlight, places[row]

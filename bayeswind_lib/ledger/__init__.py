@@ -14,13 +14,13 @@ from functools import lru_cache
 from pathlib import Path
 
 from bayeswind_lib.ledger import language, probed, store
+from bayeswind_lib.ledger.baselines import RECORDS as BASELINES
 from bayeswind_lib.ledger.claims import Claim, load_claims
-from bayeswind_lib.ledger.rungs import RECORDS as RUNGS
 from bayeswind_lib.ledger.status import STATUSES, Evidence, gather, judge
 from bayeswind_lib.ledger.trained import mean_over_seeds, runs
 
 RECORDS = (
-    *RUNGS.values(), "facts", "networks", "runs", "races", "fair_race", "attention_variants",
+    *BASELINES.values(), "facts", "networks", "runs", "races", "fair_race", "attention_variants",
     *probed.RECORDS, *language.SUBJECTS,
 )
 

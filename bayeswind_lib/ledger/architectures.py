@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from bayeswind_lib.ledger import page, rungs, store, trained
+from bayeswind_lib.ledger import baselines, page, store, trained
 from bayeswind_lib.ledger.status import controls_suffice
 from bayeswind_lib.training.plans import RIVALS
 
@@ -97,7 +97,7 @@ class Result:
 
 def load_records(folder: str | Path | None = None) -> dict[str, dict | None]:
     """The records that this page is made from."""
-    return {name: store.read(name, folder) for name in (*rungs.RECORDS.values(), "runs", "networks")}
+    return {name: store.read(name, folder) for name in (*baselines.RECORDS.values(), "runs", "networks")}
 
 
 def results(plan: str, records: dict[str, dict | None]) -> list[Result]:
@@ -119,14 +119,14 @@ def _result(cell, stored: list[dict], records: dict) -> Result:
         if row["name"] == cell.name and trained.kind_of(row) in trained.TRIED
     ]
     def share(divergence: float) -> float | None:
-        return rungs.left_to_learn(divergence, recipe.tunnel, config, records)
+        return baselines.left_to_learn(divergence, recipe.tunnel, config, records)
 
     left = share(kl) if n else None
-    memory = rungs.value(rungs.rungs_of(recipe.tunnel, config, records), NEEDED.get(recipe.tunnel, ""))
+    memory = baselines.value(baselines.baselines_of(recipe.tunnel, config, records), NEEDED.get(recipe.tunnel, ""))
     return Result(
         cell.name, recipe.tunnel, config, _label(cell.name), tuple(rows), tuple(others), left,
         () if left is None else tuple(share(float(row["kl"])) for row in rows),
-        None if not memory else (rungs.LADDERS[recipe.tunnel][NEEDED[recipe.tunnel]], share(memory)),
+        None if not memory else (baselines.LADDERS[recipe.tunnel][NEEDED[recipe.tunnel]], share(memory)),
         trained.controls(cell.name, stored), shipped,
     )
 
@@ -156,7 +156,7 @@ class ArchitectureTable:
             "size. Below it: the state, the share of the divergence that is left, and the reference "
             "point that the network beats."
             f'</caption><thead><tr><th scope="col">Architecture</th>{heads}</tr></thead>\n'
-            f"<tbody>\n{body}\n{self._rungs()}</tbody></table></div>"
+            f"<tbody>\n{body}\n{self._baselines()}</tbody></table></div>"
         )
 
     def _row(self, label: str) -> str:
@@ -171,25 +171,25 @@ class ArchitectureTable:
         value = f'<a href="#run-{result.name}">{_value(result, "entropy_mae")}</a>'
         return f"<td>{value}<br>{_pill(result)}{_smalls(_in_short(result, self.records))}</td>"
 
-    def _rungs(self) -> str:
+    def _baselines(self) -> str:
         """Two rows: knowing nothing, and the other reference points of each tunnel."""
         configs = {r.tunnel: r.tunnel_config for r in self.results.values()}
-        known = {t: rungs.rungs_of(t, configs[t], self.records) for t in TUNNELS}
+        known = {t: baselines.baselines_of(t, configs[t], self.records) for t in TUNNELS}
         nothing = "".join(
-            f"<td>{_rung(known[t], rungs.KNOWS_NOTHING[t])}</td>" for t in TUNNELS
+            f"<td>{_baseline_text(known[t], baselines.KNOWS_NOTHING[t])}</td>" for t in TUNNELS
         )
         others = "".join(
             "<td>" + "".join(
-                f"<small>{escape(words)}: {_rung(known[t], name)}</small>"
-                for name, words in rungs.LADDERS[t].items()
-                if name != rungs.KNOWS_NOTHING[t] and name in known[t]
+                f"<small>{escape(words)}: {_baseline_text(known[t], name)}</small>"
+                for name, words in baselines.LADDERS[t].items()
+                if name != baselines.KNOWS_NOTHING[t] and name in known[t]
             ) + "</td>"
             for t in TUNNELS
         )
         return (
-            f'<tr class="bw-rung"><th scope="row">Knowing nothing <small>uniform guess; in '
+            f'<tr class="bw-baseline"><th scope="row">Knowing nothing <small>uniform guess; in '
             f"regression the prior alone</small></th>{nothing}</tr>\n"
-            f'<tr class="bw-rung"><th scope="row">Other reference points '
+            f'<tr class="bw-baseline"><th scope="row">Other reference points '
             f"<small>entropy error / KL, bits</small></th>{others}</tr>\n"
         )
 
@@ -304,7 +304,7 @@ def _seeds(result: Result) -> str:
 def _place(result: Result, records: dict) -> str:
     """The best reference point that is beaten."""
     kl = result.mean("kl")[0]
-    above = rungs.next_rung(kl, result.tunnel, result.tunnel_config, records)
+    above = baselines.next_baseline(kl, result.tunnel, result.tunnel_config, records)
     return f"beats: {above[0]}, KL {page._short(above[1])}" if above else "beats no reference point"
 
 
@@ -341,8 +341,8 @@ def _longer(result: Result, length: int) -> str:
     return f"{page._short(found['entropy_mae'])}<small>step {trained_length + 1}: {jump:.3g} times step {trained_length}</small>"
 
 
-def _rung(known: dict, name: str) -> str:
-    found = [rungs.value(known, name, measure) for measure in ("entropy_mae", "kl")]
+def _baseline_text(known: dict, name: str) -> str:
+    found = [baselines.value(known, name, measure) for measure in ("entropy_mae", "kl")]
     if found[0] is None:
         return "not stored"
     return " / ".join(page._short(_finite(value)) for value in found if value is not None)
@@ -374,7 +374,7 @@ div.bw-wide:focus-visible { outline: 3px solid #0072B2; }
   background: var(--pst-color-background, #fff); }
 .bw-grid td.bw-facts { min-width: 13rem; }
 div.bw-wide .bw-grid small { font-size: 0.85em; line-height: 1.35; }
-.bw-grid tr.bw-rung th, .bw-grid tr.bw-rung td { border-top: 2px solid var(--line); }
+.bw-grid tr.bw-baseline th, .bw-grid tr.bw-baseline td { border-top: 2px solid var(--line); }
 .bw-state-solved { background: #d6f0e2; color: #0b4a2c; }
 .bw-state-close { background: #dcecf7; color: #0b3f63; }
 .bw-state-partly { background: #fdeec2; color: #5a4300; }

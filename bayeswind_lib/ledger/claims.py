@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from decimal import Decimal
 from pathlib import Path
 
-from bayeswind_lib.ledger.rungs import RECORDS
+from bayeswind_lib.ledger.baselines import RECORDS
 
 FILE = Path(__file__).parent / "claims.toml"
 KINDS = ("paper", "code", "replication", "derived", "reference")

@@ -1,6 +1,6 @@
 """`make records`: everything stored that is not a training run, computed again from its seeds.
 
-Records: `reference_rungs`, `hmm_rungs`, `regression_rungs`, `recall_rungs` (see make_rungs.py),
+Records: `reference_rungs`, `hmm_rungs`, `regression_rungs`, `recall_rungs` (see make_baselines.py),
 `facts` (counts and arithmetic), `networks` (every shipped network on fresh episodes, beside
 untrained twins), `attention_variants` (one recipe with one part exchanged, trained here) and `probe_...` (networks opened; see the folder probed). One thread, so that a second run gives the same digits.
 
@@ -21,11 +21,11 @@ from torch import nn
 
 from bayeswind_lib import checkpoints, models, tunnels
 from bayeswind_lib.ledger import probed, store, variants
-from bayeswind_lib.ledger.make_rungs import (
-    hmm_rungs,
-    recall_rungs,
-    reference_rungs,
-    regression_rungs,
+from bayeswind_lib.ledger.make_baselines import (
+    bijection_baselines,
+    hmm_baselines,
+    recall_baselines,
+    regression_baselines,
 )
 from bayeswind_lib.ledger.sampling import (
     DRAW_EPISODES,
@@ -53,7 +53,7 @@ def make_records(
 
     Args:
         folder: where to; the package's own by default.
-        n_episodes: on how many episodes networks and formulas are measured; HMM rungs on more.
+        n_episodes: on how many episodes networks and formulas are measured; HMM baselines on more.
         report: takes one line for each record.
         names: only these records; all without any.
         keep: do not score networks again whose weights are the ones that were scored.
@@ -63,8 +63,8 @@ def make_records(
         ValueError: for a record that is not made here.
     """
     makers = {
-        "reference_rungs": reference_rungs, "hmm_rungs": hmm_rungs,
-        "regression_rungs": regression_rungs, "recall_rungs": recall_rungs, "facts": facts,
+        "reference_rungs": bijection_baselines, "hmm_rungs": hmm_baselines,
+        "regression_rungs": regression_baselines, "recall_rungs": recall_baselines, "facts": facts,
         "networks": functools.partial(networks, known=store.read("networks", folder) if keep else None),
         variants.NAME: variants.measure,
     } | probed.makers()

@@ -12,8 +12,8 @@ import zlib
 import numpy as np
 import torch
 
-from bayeswind_lib import models, references, tunnels
-from bayeswind_lib.references.regression import PriorOnly
+from bayeswind_lib import baselines, models, tunnels
+from bayeswind_lib.baselines.regression import PriorOnly
 from bayeswind_lib.scoring import MEASURES, entropy_bits, gaussian_entropy_bits, score_episodes
 from bayeswind_lib.training.presets import SMALL
 
@@ -71,7 +71,7 @@ def nulls(tunnel) -> dict:
     """
     gaussian = tunnel.interface.outcome == "gaussian"
     name = "prior_only" if gaussian else "uniform"
-    guess = PriorOnly(tunnel) if gaussian else references.Uniform(tunnel)
+    guess = PriorOnly(tunnel) if gaussian else baselines.Uniform(tunnel)
     fixed = models.Transformer.Config.__dataclass_fields__
     config = SMALL | {k: v for k, v in tunnel.interface.to_dict().items() if k in fixed}
     rows: dict[str, list[dict]] = {name: [], "untrained": []}

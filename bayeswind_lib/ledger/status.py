@@ -19,7 +19,7 @@ import re
 import statistics
 from dataclasses import dataclass, field
 
-from bayeswind_lib.ledger import rungs, trained
+from bayeswind_lib.ledger import baselines, trained
 from bayeswind_lib.ledger.claims import Claim
 from bayeswind_lib.ledger.store import lookup
 
@@ -144,7 +144,7 @@ def _rescued(claim: Claim, base: float, records: dict) -> float | None:
 
 
 def _base(claim: Claim, rows: list[dict], records: dict) -> tuple[float | None, float]:
-    """What a network's mean is divided by, and its error: another network, a rung, or 1."""
+    """What a network's mean is divided by, and its error: another network, a baseline, or 1."""
     if claim.over:
         return _mean_of_runs(rows) if rows else (None, 0.0)
     if claim.over_key:
@@ -237,8 +237,8 @@ def _smaller(claim: Claim, records: dict) -> dict | None:
     mean, error, n = trained.mean_over_seeds(rows, claim.measure)
     if not n:
         return None
-    known = rungs.rungs_of(rows[0]["tunnel"], rows[0]["tunnel_config"], records)
-    nothing = rungs.value(known, rungs.KNOWS_NOTHING[rows[0]["tunnel"]], claim.measure)
+    known = baselines.baselines_of(rows[0]["tunnel"], rows[0]["tunnel_config"], records)
+    nothing = baselines.value(known, baselines.KNOWS_NOTHING[rows[0]["tunnel"]], claim.measure)
     return {
         "network": claim.smaller, "seeds": [row["seed"] for row in rows],
         "measured": mean * claim.scale, "standard_error": error * claim.scale,

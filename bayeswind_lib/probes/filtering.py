@@ -13,10 +13,10 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from bayeswind_lib import references
+from bayeswind_lib import baselines
+from bayeswind_lib.baselines.hmm import likelihoods, normalised, stationary
 from bayeswind_lib.probes.activations import activations
 from bayeswind_lib.probes.beliefs import fit_reader, r2
-from bayeswind_lib.references.hmm import likelihoods, normalised, stationary
 from bayeswind_lib.tunnels import HMM, Episodes
 from bayeswind_lib.tunnels.hmm import forward_filter, transport
 
@@ -64,7 +64,7 @@ def goals(tunnel: HMM, episodes: Episodes) -> dict[str, np.ndarray]:
     return found | {"entropy": entropy(found["belief"])[..., None]}
 
 
-def rungs(tunnel: HMM, inputs: torch.Tensor) -> dict[str, np.ndarray]:
+def partial_filters(tunnel: HMM, inputs: torch.Tensor) -> dict[str, np.ndarray]:
     """Beliefs of predictors that hold a part of the filter, to be read as if they were activations.
 
     "inputs" is the symbol of the moment beside all entries of the two matrices: what a linear
@@ -75,10 +75,10 @@ def rungs(tunnel: HMM, inputs: torch.Tensor) -> dict[str, np.ndarray]:
     K = symbols.shape[1]
     header = [m.flatten(1)[:, None].expand(-1, K, -1) for m in (T, E)]
     known = {
-        "one-step prediction": references.hmm.OneStepPrediction(tunnel),
-        "emission only": references.hmm.EmissionOnly(tunnel),
-        "stationary × emission": references.hmm.StationaryEmission(tunnel),
-        **{f"last {w} symbols": references.hmm.WindowFilter(tunnel, w) for w in (2, 3, 4)},
+        "one-step prediction": baselines.hmm.OneStepPrediction(tunnel),
+        "emission only": baselines.hmm.EmissionOnly(tunnel),
+        "stationary × emission": baselines.hmm.StationaryEmission(tunnel),
+        **{f"last {w} symbols": baselines.hmm.WindowFilter(tunnel, w) for w in (2, 3, 4)},
     }
     said = {name: predictor.predict(inputs).exp2().numpy() for name, predictor in known.items()}
     return {"inputs": torch.cat([onehot, *header], -1).numpy()} | said

@@ -299,7 +299,7 @@ LADDER = {  # small enough for many runs, and a tunnel in which attention has to
     "model_config": {"n_layers": 2, "n_heads": 2, "width": 32, "hidden": 64},
 }
 # Updates after which a part is frozen: 0, 3, 10, 20, 30 and 50 in 100 of the run.
-RUNGS = {"linear": (0, 18, 60, 120, 180, 300), "constant": (60, 180)}
+FREEZE_AT = {"linear": (0, 18, 60, 120, 180, 300), "constant": (60, 180)}
 
 
 def ladder() -> list[Cell]:
@@ -308,11 +308,11 @@ def ladder() -> list[Cell]:
     `bayeswind_lib.ledger.probed.settling` trains all runs of one seed and rate at once.
     """
     cells = []
-    for (schedule, rungs), seed in itertools.product(RUNGS.items(), FIVE):
+    for (schedule, begins), seed in itertools.product(FREEZE_AT.items(), FIVE):
         rate = {"linear": "falling"}.get(schedule, schedule)
         arms = [("free", {})] + [
             (f"{what}-{begin}", {"frozen": names, "frozen_from": begin})
-            for what, names in FROZEN.items() for begin in rungs
+            for what, names in FROZEN.items() for begin in begins
         ]
         cells += [
             cell("hmm", "transformer", seed=seed, label=f"ladder-{rate}-{label}", schedule=schedule, **LADDER, **changes)

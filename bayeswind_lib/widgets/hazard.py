@@ -11,7 +11,7 @@ import ipywidgets
 import numpy as np
 
 from bayeswind_lib import figures
-from bayeswind_lib.references import switching
+from bayeswind_lib.baselines import switching
 
 STEPS = 40  # of the sequence that is drawn
 KEEPS = np.linspace(0, 1, 51)

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from bayeswind_lib import figures
-from bayeswind_lib.references import hmm as references
+from bayeswind_lib.baselines import hmm as baselines
 from bayeswind_lib.scoring import entropy_bits, kl_bits
 from bayeswind_lib.tunnels import HMM
 from bayeswind_lib.tunnels.hmm import forward_filter
@@ -145,8 +145,8 @@ class HMMExplorer(ipywidgets.VBox):
         """What each predictor believes after every symbol seen: float64 (steps, 3)."""
         known = (self.transition, self.emission, self.symbols[:, : self.seen.value])
         exact = forward_filter(*known)
-        short = references.WindowFilter(self.tunnel, self.window.value).belief(*known)
-        look = references.EmissionOnly(self.tunnel).belief(*known)
+        short = baselines.WindowFilter(self.tunnel, self.window.value).belief(*known)
+        look = baselines.EmissionOnly(self.tunnel).belief(*known)
         label = SHORT.format(self.window.value).replace("last 1 symbols", "last symbol")
         beliefs = {EXACT: exact[0], label: short[0], LOOK: look[0]}
         if self.model is not None:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from bayeswind_lib import figures
-from bayeswind_lib.references import views
+from bayeswind_lib.baselines import views
 from bayeswind_lib.scoring import kl_bits
 from bayeswind_lib.tunnels import Bijection
 

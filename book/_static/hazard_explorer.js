@@ -1,7 +1,7 @@
 // The hazard explorer: a chain with two states, its exact log odds, and an integrator that leaks.
 // A classic script without dependencies, so that it also runs from a folder. It mounts on every
 // element .bw-explorer[data-explorer="hazard"]; its arithmetic is that of
-// bayeswind_lib/references/switching.py and is compared with it by the tests.
+// bayeswind_lib/baselines/switching.py and is compared with it by the tests.
 (function () {
   "use strict";
 

@@ -1,7 +1,7 @@
 // The HMM explorer: see a hidden chain's symbols one by one; the exact belief about its state beside
 // predictors that remember less. A classic script without dependencies, so that it also runs from a
 // folder. It mounts on every element .bw-explorer[data-explorer="hmm"]; its arithmetic is that of
-// bayeswind_lib/tunnels/hmm.py, references/hmm.py and widgets/hmm.py, and is compared with it by the
+// bayeswind_lib/tunnels/hmm.py, baselines/hmm.py and widgets/hmm.py, and is compared with it by the
 // tests. More predictors can stand beside these: bwHmm.addPredictor, bwHmm.tablePredictor.
 (function () {
   "use strict";

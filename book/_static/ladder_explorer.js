@@ -1,7 +1,7 @@
 // The ladder explorer: choose what a position may see of a bijection episode, and read what that
 // allows at best. A classic script without dependencies, so that it also runs from a folder. It
 // mounts on every element .bw-explorer[data-explorer="ladder"]; its arithmetic is that of
-// bayeswind_lib/references/views.py and is compared with it by the tests.
+// bayeswind_lib/baselines/views.py and is compared with it by the tests.
 (function () {
   "use strict";
 

@@ -8,7 +8,7 @@ from itertools import product
 
 import bayeswind_lib as bw
 import torch
-from bayeswind_lib.references.hmm import WindowFilter, stationary
+from bayeswind_lib.baselines.hmm import WindowFilter, stationary
 
 
 def _norm(row):

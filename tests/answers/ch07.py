@@ -83,7 +83,7 @@ PRICE_WRONG = [
 
 
 def _error(V, K, back):
-    return bw.references.exact_rungs(V, K, back)["uniform"]["entropy_mae"]
+    return bw.baselines.exact_baselines(V, K, back)["uniform"]["entropy_mae"]
 
 
 def task_by_table(bits, n_values):
@@ -99,7 +99,7 @@ def _nearest(bits, n_values, questions, samplings):
 def task_by_mean_entropy(bits, n_values):
     """Takes the error for what is left of the doubt."""
     def miss(task):
-        return abs(bw.references.task_constants(n_values, *task)["mean_entropy"] - bits)
+        return abs(bw.baselines.task_constants(n_values, *task)["mean_entropy"] - bits)
 
     return min([(K, back) for K in range(2, n_values + 1) for back in (False, True)], key=miss)
 

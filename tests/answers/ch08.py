@@ -8,7 +8,7 @@ import math
 import numpy as np
 import torch
 
-from bayeswind_lib.references import switching
+from bayeswind_lib.baselines import switching
 
 # --- my_price(n_pairs, n_values, bits) ----------------------------------------------------------
 

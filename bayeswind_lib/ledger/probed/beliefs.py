@@ -105,7 +105,7 @@ def task_row(tunnel: tunnels.HMM, episodes: Episodes, draws: int) -> dict:
            (clouds | {"log probabilities": logs, "belief and products": np.concatenate([belief, pairs], -1)}).items()}
     first = [values.spread(filtering.flat(belief[rng.integers(len(belief), size=len(belief))])).shares[0]
              for _ in range(draws)]
-    rungs = filtering.rungs(tunnel, episodes.inputs)
+    rungs = filtering.partial_filters(tunnel, episodes.inputs)
     return {
         "n_episodes": len(belief), "entropy": own,
         "shares": {name: values.spread(filtering.flat(x)).shares[: tunnel.n_states].tolist() for name, x in clouds.items()},

@@ -1,6 +1,6 @@
 """The record `probe_capstone`: a network among a known list of HMMs, nobody saying which one speaks.
 
-observers: what each lesser observer (references.mixture) is off the exact mixture, bits, and how far the
+observers: what each lesser observer (baselines.mixture) is off the exact mixture, bits, and how far the
 network's answer is from it; by position under `curves`. twins: untrained networks of the same shape.
 readable: R^2 of the log probabilities of the models, and of the belief about the state of the model
 that speaks, read linearly from the stream, by layer; beside untrained twins, shuffled episodes, and what
@@ -16,10 +16,10 @@ import numpy as np
 import torch
 
 from bayeswind_lib import checkpoints, tunnels
+from bayeswind_lib.baselines import mixture
 from bayeswind_lib.ledger.sampling import SEED
 from bayeswind_lib.probes import activations, beliefs, resume, untrained
 from bayeswind_lib.probes.ablation import as_prediction
-from bayeswind_lib.references import mixture
 from bayeswind_lib.scoring import kl_bits
 
 NETWORK = "hmm_list-transformer-classroom"

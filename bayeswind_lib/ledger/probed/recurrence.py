@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from bayeswind_lib import references, tunnels
+from bayeswind_lib import baselines, tunnels
+from bayeswind_lib.baselines.recurrence import AnyRule, Memoriser
 from bayeswind_lib.ledger.sampling import SEED, summary
-from bayeswind_lib.references.recurrence import AnyRule, Memoriser
 from bayeswind_lib.scoring import entropy_bits, score_episodes
 from bayeswind_lib.tunnels import recurrence
 
@@ -65,7 +65,7 @@ def scores(modulus: int, length: int, n: int, rng: torch.Generator) -> dict[str,
     for prefixes in recurrence.PREFIXES:
         tunnel = tunnels.Recurrence(modulus, length, prefixes=prefixes)
         episodes = tunnel.sample(n, rng)
-        for name, kind in (("uniform", references.Uniform), ("any_rule", AnyRule), ("memoriser", Memoriser)):
+        for name, kind in (("uniform", baselines.Uniform), ("any_rule", AnyRule), ("memoriser", Memoriser)):
             found = score_episodes(kind(tunnel), episodes)
             told[name if prefixes == "all" else f"{name}_{prefixes}"] = {
                 "entropy_mae": found.entropy_mae, "kl": found.kl, "tv": found.tv, "kl_ruled": ruled(found),
@@ -82,7 +82,7 @@ def measure(n_episodes: int, draws: int) -> dict:
         drawn = [constants(torch.randint(modulus, (64, length), generator=rng), modulus) for _ in range(draws)]
         nulls = []
         for _ in range(draws):
-            found = score_episodes(references.Uniform(tunnel), tunnel.sample(64, rng))
+            found = score_episodes(baselines.Uniform(tunnel), tunnel.sample(64, rng))
             nulls.append({"entropy_mae": found.entropy_mae, "kl": found.kl})
         tasks[task_of(modulus, length)] = {
             "constants": by_formula(modulus),

@@ -31,10 +31,10 @@ from bayeswind_lib.probes import progress, settling
 from bayeswind_lib.probes.activations import activations, edit
 from bayeswind_lib.training import fleet
 from bayeswind_lib.training.loop import start
-from bayeswind_lib.training.plans import FIVE, FROZEN, RUNGS, ladder
+from bayeswind_lib.training.plans import FIVE, FREEZE_AT, FROZEN, ladder
 from bayeswind_lib.training.recipe import Recipe
 
-FRAMES, LATER = "frames", RUNGS["linear"][1:]  # a second fleet a seed: see `frames`
+FRAMES, LATER = "frames", FREEZE_AT["linear"][1:]  # a second fleet a seed: see `frames`
 RATES = {FRAMES: FRAMES, "linear": "falling", "constant": "constant"}
 NUDGE = 1e-7  # relative: a change of the last bit of each first weight
 EPISODES, FINAL_EPISODES = 128, 1000  # for distances, and for the scores at the end
@@ -123,7 +123,7 @@ def train_frames(folder: str | Path, seed: int) -> Path:
 
 def cells() -> list[tuple[str, int]]:
     """Schedule and seed of all fleets, the falling rate first."""
-    return list(product((*RUNGS, FRAMES), FIVE))
+    return list(product((*FREEZE_AT, FRAMES), FIVE))
 
 
 # ---- measuring a folder
@@ -246,8 +246,8 @@ def measure(n_episodes: int, draws: int) -> dict:
 
 
 def summed_up(found: dict) -> dict:
-    """The record: runs and ladder, with ratios over seeds, rungs over free runs, and coverage of intervals."""
-    found = found | {"ratios": ratios(found["runs"]), "rungs": rungs(found["ladder"])}
+    """The record: runs and ladder, with ratios over seeds, frozen over free runs, and coverage of intervals."""
+    found = found | {"ratios": ratios(found["runs"]), "rungs": frozen_over_free(found["ladder"])}
     found["coverage"] = settling.coverage(len(FIVE), SIMULATED, np.random.default_rng(0))
     return found | nulls(found) | {"claims": claims(found)}
 
@@ -275,7 +275,7 @@ def _short(entry: dict) -> dict:
     return {what: rounded(x) if isinstance(x, list) else float(f"{x:.5g}") for what, x in entry.items()}
 
 
-def rungs(ladder_scores: dict) -> dict:
+def frozen_over_free(ladder_scores: dict) -> dict:
     """By rate and label: final KL over that of the free run of the same seed, with its intervals."""
     result: dict = {}
     for rate, labels in ladder_scores.items():

@@ -1,4 +1,4 @@
-"""Reference predictors of the HMM tunnel, two ways.
+"""Baseline predictors of the HMM tunnel, two ways.
 
 Each against its own definition, written out in NumPy or as an identity of the filter; and all of
 them against the printed table of a survey of the paper (its section 5.2), within Monte-Carlo error.
@@ -14,8 +14,8 @@ import pytest
 import torch
 
 import bayeswind_lib as bw
-from bayeswind_lib.references import hmm as rungs
-from bayeswind_lib.references import hmm_constants, hmm_predictors, hmm_rungs
+from bayeswind_lib.baselines import hmm as baselines
+from bayeswind_lib.baselines import hmm_constants, hmm_predictors, hmm_baselines
 from bayeswind_lib.scoring import entropy_bits, score_episodes
 from bayeswind_lib.tunnels.hmm import forward_filter
 
@@ -145,7 +145,7 @@ def test_a_belief_about_the_state_becomes_one_about_the_next_symbol(name):
 
 def test_the_stationary_distribution_stays():
     transition = bw.tunnels.HMM(6, 2, 1, "raw", sticky=50.0).sample(500, rng(5)).latents["transition"]
-    share = rungs.stationary(transition)
+    share = baselines.stationary(transition)
     assert torch.allclose((share[:, None] @ transition)[:, 0], share, rtol=1e-11)
     assert torch.allclose(share.sum(-1), torch.ones(500, dtype=torch.float64))
     assert torch.allclose(
@@ -157,9 +157,9 @@ def test_a_window_as_long_as_the_episode_is_the_oracle():
     for changes in ({}, {"transition_first": True}):
         tunnel = bw.tunnels.HMM(length=9, **changes)
         episodes = tunnel.sample(5, rng(6))
-        for start in rungs.STARTS:
+        for start in baselines.STARTS:
             for size in (9, 30):
-                got = rungs.WindowFilter(tunnel, size, start).predict(episodes.inputs)
+                got = baselines.WindowFilter(tunnel, size, start).predict(episodes.inputs)
                 assert torch.equal(got, episodes.posterior.log2())
 
 
@@ -167,20 +167,20 @@ def test_spoilt_oracles_are_the_oracle_where_nothing_is_spoilt():
     tunnel = bw.tunnels.HMM()
     episodes = tunnel.sample(50, rng(7))
     for predictor in (
-        rungs.Tempered(tunnel, 1.0), rungs.NoisyLogits(tunnel, 0.0, rng()),
-        rungs.LowPrecision(tunnel, torch.float64), rungs.RoundedMatrices(tunnel),
-        rungs.RoundedMatrices(tunnel, "grid"),
+        baselines.Tempered(tunnel, 1.0), baselines.NoisyLogits(tunnel, 0.0, rng()),
+        baselines.LowPrecision(tunnel, torch.float64), baselines.RoundedMatrices(tunnel),
+        baselines.RoundedMatrices(tunnel, "grid"),
     ):
         got = predictor.predict(episodes.inputs)
         assert torch.allclose(got, episodes.posterior.log2(), rtol=0, atol=1e-12), predictor
-    flat = rungs.Tempered(tunnel, 0.0).predict(episodes.inputs)
+    flat = baselines.Tempered(tunnel, 0.0).predict(episodes.inputs)
     assert torch.allclose(flat, torch.full_like(flat, -math.log2(5)))
 
 
 def test_shuffled_labels_keep_the_entropy_and_one_order_an_episode():
     tunnel = bw.tunnels.HMM(3, 3, 8, "raw")
     episodes = tunnel.sample(6000, rng(8))
-    got = rungs.RelabelledStates(tunnel, rng(9)).predict(episodes.inputs).exp2()
+    got = baselines.RelabelledStates(tunnel, rng(9)).predict(episodes.inputs).exp2()
     truth = episodes.posterior
     assert torch.allclose(entropy_bits(got.log2()), entropy_bits(truth.log2()), atol=1e-12)
     places = (got[:, :, :, None] - truth[:, :, None, :]).abs().amax(1).argmin(-1)  # (B, S)
@@ -193,7 +193,7 @@ def test_shuffled_labels_keep_the_entropy_and_one_order_an_episode():
 def test_logit_noise_has_its_deviation_in_nats():
     tunnel = bw.tunnels.HMM()
     episodes = tunnel.sample(500, rng(10))
-    got = rungs.NoisyLogits(tunnel, 0.2, rng(11)).predict(episodes.inputs) * math.log(2)
+    got = baselines.NoisyLogits(tunnel, 0.2, rng(11)).predict(episodes.inputs) * math.log(2)
     noise = got - episodes.posterior.log()
     difference = (noise[..., 0] - noise[..., 1]).flatten()
     assert float(difference.std()) == pytest.approx(0.2 * math.sqrt(2), rel=0.03)
@@ -205,14 +205,14 @@ def test_accumulated_evidence_does_not_underflow():
     even = torch.full((1, 2, 2), 0.5, dtype=torch.float64)
     zeros = torch.zeros(1, 400, dtype=torch.int64)
     episodes = tunnel.episodes(even, emission, zeros, zeros)
-    got = rungs.NoTransport(tunnel).predict(episodes.inputs)
+    got = baselines.NoTransport(tunnel).predict(episodes.inputs)
     assert float(got[0, -1, 1]) == pytest.approx(-400 * math.log2(999), rel=1e-4)
 
 
 def test_randomness_comes_from_the_generator():
     tunnel = bw.tunnels.HMM()
     inputs = tunnel.sample(5, rng(12)).inputs
-    for build in (rungs.RelabelledStates, lambda t, r: rungs.NoisyLogits(t, 0.1, r)):
+    for build in (baselines.RelabelledStates, lambda t, r: baselines.NoisyLogits(t, 0.1, r)):
         first, again, other = (build(tunnel, rng(seed)).predict(inputs) for seed in (0, 0, 1))
         assert torch.equal(first, again)
         assert not torch.equal(first, other)
@@ -221,13 +221,13 @@ def test_randomness_comes_from_the_generator():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda t: rungs.WindowFilter(t, 0), "window is 0: at least"),
-        (lambda t: rungs.WindowFilter(t, 2, "zero"), "start is 'zero': choose one of stationary, uniform"),
-        (lambda t: rungs.Tempered(t, -1.0), "power is -1.0"),
-        (lambda t: rungs.Tempered(t, math.inf), "power is inf"),
-        (lambda t: rungs.NoisyLogits(t, -0.1, rng()), "sd is -0.1"),
-        (lambda t: rungs.RoundedMatrices(t, "cents"), "to is 'cents': choose one of decimals, grid"),
-        (lambda t: bw.references.Uniform(bw.tunnels.Regression()), "gaussian outcomes: only labels"),
+        (lambda t: baselines.WindowFilter(t, 0), "window is 0: at least"),
+        (lambda t: baselines.WindowFilter(t, 2, "zero"), "start is 'zero': choose one of stationary, uniform"),
+        (lambda t: baselines.Tempered(t, -1.0), "power is -1.0"),
+        (lambda t: baselines.Tempered(t, math.inf), "power is inf"),
+        (lambda t: baselines.NoisyLogits(t, -0.1, rng()), "sd is -0.1"),
+        (lambda t: baselines.RoundedMatrices(t, "cents"), "to is 'cents': choose one of decimals, grid"),
+        (lambda t: bw.baselines.Uniform(bw.tunnels.Regression()), "gaussian outcomes: only labels"),
     ],
 )
 def test_impossible_references_are_refused(call, words):
@@ -293,7 +293,7 @@ def z_score(value: float, error: float, text: str, n_printed=N_PRINTED, n_here=N
 
 @functools.cache
 def table(generator: str) -> dict[str, dict]:
-    return hmm_rungs(bw.tunnels.HMM(generator=generator), N_HERE, rng(2025))
+    return hmm_baselines(bw.tunnels.HMM(generator=generator), N_HERE, rng(2025))
 
 
 CELLS = [
@@ -410,14 +410,14 @@ def test_small_sizes_are_as_printed(size):
     n = 10_000
     tunnel = bw.tunnels.HMM(size, size)
     episodes = tunnel.sample(n, rng(size))
-    constants = rungs.posterior_constants(episodes)
+    constants = baselines.posterior_constants(episodes)
     entropy, uniform, emission, both, best = PRINTED_SMALL[size]
     scores = [
         z_score(constants["mean_entropy"], constants["mean_entropy_se"], entropy, 30_000, n),
         z_score(constants["best_constant_mae"], constants["best_constant_mae_se"], best, 30_000, n),
     ]
     for build, text in (
-        (bw.references.Uniform, uniform), (rungs.EmissionOnly, emission), (rungs.StationaryEmission, both),
+        (bw.baselines.Uniform, uniform), (baselines.EmissionOnly, emission), (baselines.StationaryEmission, both),
     ):
         score = score_episodes(build(tunnel), episodes, batch_size=2048)
         scores.append(z_score(score.entropy_mae, score.entropy_mae_se, text, 30_000, n))
@@ -436,15 +436,15 @@ def test_the_best_constant_is_the_best():
 
 def test_rungs_are_scores_of_the_same_episodes():
     tunnel = bw.tunnels.HMM(3, 3, 5)
-    found = hmm_rungs(tunnel, 60, rng(14), per_position=True)
+    found = hmm_baselines(tunnel, 60, rng(14), per_position=True)
     episodes = tunnel.sample(60, rng(14))
-    score = score_episodes(rungs.EmissionOnly(tunnel), episodes)
+    score = score_episodes(baselines.EmissionOnly(tunnel), episodes)
     rung = found["emission_only"]
     for name in MEASURES:
         assert rung[name] == pytest.approx(getattr(score, name))
         assert rung[f"{name}_se"] == pytest.approx(getattr(score, f"{name}_se"))
         assert rung["per_position"][name] == pytest.approx(score.per_position[name].tolist())
-    plain = hmm_rungs(tunnel, 60, rng(14))
+    plain = hmm_baselines(tunnel, 60, rng(14))
     assert set(plain["uniform"]) == {f"{m}{s}" for m in MEASURES for s in ("", "_se")}
     assert plain["noise_0.1"] == {k: v for k, v in found["noise_0.1"].items() if k != "per_position"}
 
@@ -456,22 +456,22 @@ def test_slow_mixing_needs_a_longer_memory():
         tunnel = bw.tunnels.HMM(length=50, generator="raw", sticky=sticky)
         episodes = tunnel.sample(400, rng(15))
         errors[sticky] = [
-            score_episodes(rungs.WindowFilter(tunnel, w), episodes).entropy_mae for w in (2, 5, 10)
+            score_episodes(baselines.WindowFilter(tunnel, w), episodes).entropy_mae for w in (2, 5, 10)
         ]
     assert errors[30.0][2] > 100 * errors[0.0][2]
     assert errors[30.0] == sorted(errors[30.0], reverse=True)
 
 
 def test_the_exact_filter_is_where_all_of_them_aim():
-    """Adding what one rung lacks gives the oracle: identities between the rungs."""
+    """Adding what one rung lacks gives the oracle: identities between the baselines."""
     tunnel = bw.tunnels.HMM(generator="raw")
     episodes = tunnel.sample(20, rng(16))
     T, E, o = tunnel.read(episodes.inputs)
-    predicted = rungs.OneStepPrediction(tunnel).predict(episodes.inputs).exp2()
-    seen = rungs.normalised(predicted * rungs.likelihoods(E, o))
+    predicted = baselines.OneStepPrediction(tunnel).predict(episodes.inputs).exp2()
+    seen = baselines.normalised(predicted * baselines.likelihoods(E, o))
     assert torch.allclose(seen, episodes.posterior, rtol=1e-10)
     still = torch.eye(5, dtype=torch.float64).expand(20, -1, -1)
-    accumulated = rungs.NoTransport(tunnel).predict(episodes.inputs).exp2()
+    accumulated = baselines.NoTransport(tunnel).predict(episodes.inputs).exp2()
     assert torch.allclose(forward_filter(still, E, o), accumulated, rtol=1e-9, atol=1e-200)
     symmetric = (T + T.mT) / 2
     doubly = forward_filter(symmetric, E, o), forward_filter(symmetric.mT, E, o)

@@ -19,7 +19,7 @@ KNOWS_NOTHING = {
     "bijection": "uniform", "hmm": "uniform", "regression": "prior_only", "recall": "uniform",
     "recurrence": "uniform",
 }
-# The rungs that stand beside networks, from the lowest up, with the words for them.
+# The baselines that stand beside networks, from the lowest up, with the words for them.
 LADDERS = {
     "bijection": {
         "uniform": "uniform guess",
@@ -109,14 +109,14 @@ def _recurrence_key(config: dict) -> str:
     return f"p{config.get('modulus', 17)}-L{config.get('length', 16)}"
 
 
-def rungs_of(tunnel: str, config: dict, records: dict[str, dict | None]) -> dict[str, dict]:
+def baselines_of(tunnel: str, config: dict, records: dict[str, dict | None]) -> dict[str, dict]:
     """The stored scores of a tunnel's reference points by name; {} if none are stored."""
     record = records.get(RECORDS[tunnel])
     return lookup(record, f"tasks/{task_key(tunnel, config)}/rungs") or {}
 
 
 def value(rungs: dict[str, dict], name: str, measure: str = "kl") -> float | None:
-    """One score of one rung, None if it is not stored."""
+    """One score of one baseline, None if it is not stored."""
     found = lookup(rungs, f"{name}/{measure}")
     return None if found is None else float(found)
 
@@ -125,15 +125,15 @@ def left_to_learn(
     kl: float, tunnel: str, config: dict, records: dict[str, dict | None]
 ) -> float | None:
     """A divergence as a share of that of a predictor that knows nothing; None if that is not stored."""
-    nothing = value(rungs_of(tunnel, config, records), KNOWS_NOTHING[tunnel])
+    nothing = value(baselines_of(tunnel, config, records), KNOWS_NOTHING[tunnel])
     return None if not nothing or not math.isfinite(nothing) else kl / nothing
 
 
-def next_rung(
+def next_baseline(
     kl: float, tunnel: str, config: dict, records: dict[str, dict | None]
 ) -> tuple[str, float] | None:
-    """The best rung that a divergence is at least 2 % below, in words, and that rung's own; None if none is."""
-    rungs = rungs_of(tunnel, config, records)
+    """The best baseline that a divergence is at least 2 % below, in words, and that baseline's own; None if none is."""
+    rungs = baselines_of(tunnel, config, records)
     beaten = [
         (found, words) for name, words in LADDERS[tunnel].items()
         if (found := value(rungs, name)) is not None and math.isfinite(found) and kl < 0.98 * found

@@ -1,4 +1,4 @@
-"""Reference predictors of the HMM tunnel: every way to hold a part of the forward algorithm.
+"""Baseline predictors of the HMM tunnel: every way to hold a part of the forward algorithm.
 
 What reads the emissions but carries nothing, what carries but does not look, what forgets after a
 few symbols, what has the right certainty about the wrong state. A network's number means something
@@ -15,7 +15,7 @@ from collections.abc import Mapping
 import torch
 
 from bayeswind_lib import scoring
-from bayeswind_lib.references.base import Reference, Uniform
+from bayeswind_lib.baselines.base import Baseline, Uniform
 from bayeswind_lib.tunnels import HMM, Episodes
 from bayeswind_lib.tunnels.hmm import forward_filter, on_grid, transport
 
@@ -51,7 +51,7 @@ def likelihoods(emission: torch.Tensor, observations: torch.Tensor) -> torch.Ten
     return emission.mT.gather(1, rows)
 
 
-class _Belief(Reference):
+class _Belief(Baseline):
     """A reference that holds some belief about the state, (B, K, S); what follows is computed right.
 
     A subclass says in `belief` what it believes. If the next symbol is asked, the belief is
@@ -214,7 +214,7 @@ class WindowFilter(_Belief):
         return torch.cat([exact[:, : self.window], belief], dim=1)
 
 
-class RelabelledStates(Reference):
+class RelabelledStates(Baseline):
     """The exact answer with its labels shuffled in every episode: right entropy, wrong belief."""
 
     name = "oracle, labels shuffled"
@@ -230,7 +230,7 @@ class RelabelledStates(Reference):
         return exact.gather(-1, order)
 
 
-class Tempered(Reference):
+class Tempered(Baseline):
     """The exact answer to a power, normalised: right order, too sharp (> 1) or too flat (< 1)."""
 
     def __init__(self, tunnel: HMM, power: float):
@@ -243,7 +243,7 @@ class Tempered(Reference):
         return _log2_normalised(self.tunnel.predict(inputs) * self.power)
 
 
-class NoisyLogits(Reference):
+class NoisyLogits(Baseline):
     """The exact answer with independent normal noise of this deviation (nats) on every logit."""
 
     def __init__(self, tunnel: HMM, sd: float, rng: torch.Generator):
@@ -260,7 +260,7 @@ class NoisyLogits(Reference):
         return _log2_normalised(exact + noise.to(exact.device) * (self.sd / math.log(2)))
 
 
-class LowPrecision(Reference):
+class LowPrecision(Baseline):
     """The exact answer, its probabilities stored in a smaller floating-point type."""
 
     def __init__(self, tunnel: HMM, dtype: torch.dtype):
@@ -301,7 +301,7 @@ def _log2_normalised(logits: torch.Tensor) -> torch.Tensor:
     return logits - torch.logsumexp(logits * math.log(2), -1, keepdim=True) / math.log(2)
 
 
-def effective_window(kl: float, tunnel_rungs: Mapping[int, float]) -> int | None:
+def effective_window(kl: float, window_kl: Mapping[int, float]) -> int | None:
     """How many symbols of memory suffice for a score: the smallest window with at most this KL.
 
     A bound on what the score shows, not a finding about the predictor: it may remember more and
@@ -309,26 +309,26 @@ def effective_window(kl: float, tunnel_rungs: Mapping[int, float]) -> int | None
 
     Args:
         kl: of the predictor, in bits.
-        tunnel_rungs: the KL in bits of `WindowFilter(tunnel, w)` on the same episodes, by w.
+        window_kl: the KL in bits of `WindowFilter(tunnel, w)` on the same episodes, by w.
     Returns:
-        the window, or None if every one in `tunnel_rungs` is worse.
+        the window, or None if every one in `window_kl` is worse.
 
     >>> effective_window(0.02, {1: 0.3, 2: 0.04, 3: 0.005})
     3
     """
-    good = [window for window, rung in tunnel_rungs.items() if rung <= kl]
+    good = [window for window, predictor in window_kl.items() if predictor <= kl]
     return min(good, default=None)
 
 
 WINDOWS = (1, 2, 3, 4, 5, 6, 8, 10)
 
 
-def hmm_predictors(tunnel: HMM, rng: torch.Generator) -> dict[str, Reference]:
-    """Every rung of this tunnel, by the name that `hmm_rungs` gives it.
+def hmm_predictors(tunnel: HMM, rng: torch.Generator) -> dict[str, Baseline]:
+    """Every predictor of this tunnel, by the name that `hmm_baselines` gives it.
 
     Two know the matrices less well than the header shows them and exist for the raw generator only.
     """
-    rungs: dict[str, Reference] = {
+    predictors: dict[str, Baseline] = {
         "uniform": Uniform(tunnel),
         "emission_only": EmissionOnly(tunnel),
         "stationary": StationaryOnly(tunnel),
@@ -341,20 +341,20 @@ def hmm_predictors(tunnel: HMM, rng: torch.Generator) -> dict[str, Reference]:
         "relabelled": RelabelledStates(tunnel, rng),
         "other_convention": OtherConvention(tunnel),
     }
-    rungs |= {f"window_{w}": WindowFilter(tunnel, w) for w in WINDOWS}
-    rungs |= {f"window_{w}_uniform": WindowFilter(tunnel, w, "uniform") for w in WINDOWS}
-    rungs |= {f"power_{power:g}": Tempered(tunnel, power) for power in (0.9, 1.1, 2.0)}
-    rungs |= {f"noise_{sd:g}": NoisyLogits(tunnel, sd, rng) for sd in (0.001, 0.01, 0.1)}
-    rungs |= {"float32": LowPrecision(tunnel, torch.float32), "bfloat16": LowPrecision(tunnel, torch.bfloat16)}
+    predictors |= {f"window_{w}": WindowFilter(tunnel, w) for w in WINDOWS}
+    predictors |= {f"window_{w}_uniform": WindowFilter(tunnel, w, "uniform") for w in WINDOWS}
+    predictors |= {f"power_{power:g}": Tempered(tunnel, power) for power in (0.9, 1.1, 2.0)}
+    predictors |= {f"noise_{sd:g}": NoisyLogits(tunnel, sd, rng) for sd in (0.001, 0.01, 0.1)}
+    predictors |= {"float32": LowPrecision(tunnel, torch.float32), "bfloat16": LowPrecision(tunnel, torch.bfloat16)}
     if tunnel.generator == "raw":
-        rungs |= {"two_decimals": RoundedMatrices(tunnel), "gridded": RoundedMatrices(tunnel, "grid")}
-    return rungs
+        predictors |= {"two_decimals": RoundedMatrices(tunnel), "gridded": RoundedMatrices(tunnel, "grid")}
+    return predictors
 
 
-def hmm_rungs(
+def hmm_baselines(
     tunnel: HMM, n_episodes: int, rng: torch.Generator, per_position: bool = False
 ) -> dict[str, dict]:
-    """Scores of every rung on the same fresh episodes: a Monte-Carlo table.
+    """Scores of every predictor on the same fresh episodes: a Monte-Carlo table.
 
     Returns:
         {name: {entropy_mae, entropy_mae_se, kl, kl_se, tv, tv_se}}, bits and 0..1. With
@@ -365,10 +365,10 @@ def hmm_rungs(
     for name, predictor in hmm_predictors(tunnel, rng).items():
         score = scoring.score_episodes(predictor, episodes, batch_size=2048)
         measures = ("entropy_mae", "kl", "tv")
-        rung = {key: getattr(score, key) for m in measures for key in (m, f"{m}_se")}
+        predictor = {key: getattr(score, key) for m in measures for key in (m, f"{m}_se")}
         if per_position:
-            rung["per_position"] = {m: score.per_position[m].tolist() for m in measures}
-        result[name] = rung
+            predictor["per_position"] = {m: score.per_position[m].tolist() for m in measures}
+        result[name] = predictor
     return result
 
 

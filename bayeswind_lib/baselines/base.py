@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 
 
-class Reference:
+class Baseline:
     """A predictor for a tunnel, built without training.
 
     A subclass says in `probabilities` what it predicts from what `tunnel.read(inputs)` gives:
@@ -28,7 +28,7 @@ class Reference:
         return f"{type(self).__name__}({self.name})"
 
 
-class Uniform(Reference):
+class Uniform(Baseline):
     """Every outcome is equally likely, always: what cross-entropy leaves a network that knows nothing.
 
     Raises:
@@ -52,7 +52,7 @@ class Uniform(Reference):
         return torch.full(shape, 1 / self.n_outputs, dtype=torch.float64, device=inputs.device).log2()
 
 
-class ByPosition(Reference):
+class ByPosition(Baseline):
     """The best that the position alone allows: the mean posterior at each, from sampled episodes.
 
     Of a Gaussian outcome mean and variance of the mixture. This needs nothing but `sample`.

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import torch
 
-from bayeswind_lib.references.base import Reference
+from bayeswind_lib.baselines.base import Baseline
 from bayeswind_lib.tunnels import recurrence
 
 
-class AnyRule(Reference):
+class AnyRule(Baseline):
     """Exact for another nature: with probability 1/2 a rule x_{t+1} = f(x_t), f any of the p^p functions."""
 
     name = "copies what followed before"
@@ -40,7 +40,7 @@ class AnyRule(Reference):
         return _in_tokens(torch.stack(rows, 1), names)
 
 
-class Memoriser(Reference):
+class Memoriser(Baseline):
     """Exact where the first three symbols are in the trained buckets; elsewhere everything is noise."""
 
     name = "learned by heart"

@@ -1,13 +1,13 @@
 """Predictors whose score is known before anything is trained, and those scores.
 
 Each stands where a network stands: `predict(inputs) -> log2-probabilities`. A network's number
-means something only between such rungs: what knows nothing, what knows the position, what has
+means something only between such baselines: what knows nothing, what knows the position, what has
 half of the mechanism.
 """
 
-from bayeswind_lib.references import hmm, mixture, recall, recurrence, regression, switching
-from bayeswind_lib.references.base import ByPosition, Reference, Uniform, reference_points
-from bayeswind_lib.references.bijection import (
+from bayeswind_lib.baselines import hmm, mixture, recall, recurrence, regression, switching
+from bayeswind_lib.baselines.base import Baseline, ByPosition, Uniform, reference_points
+from bayeswind_lib.baselines.bijection import (
     Binder,
     Certain,
     Eliminator,
@@ -18,15 +18,15 @@ from bayeswind_lib.references.bijection import (
     RelabelledOracle,
     RepeatAware,
     Situation,
+    exact_baselines,
     exact_leak,
-    exact_rungs,
     leak_for_entropy_error,
     shown_before,
     situations,
     task_constants,
     uniform_over,
 )
-from bayeswind_lib.references.hmm import hmm_constants, hmm_predictors, hmm_rungs
+from bayeswind_lib.baselines.hmm import hmm_baselines, hmm_constants, hmm_predictors
 
 __all__ = [
     "Binder",
@@ -37,17 +37,17 @@ __all__ = [
     "OneTooFew",
     "OneTooMany",
     "PositionCounter",
-    "Reference",
+    "Baseline",
     "RelabelledOracle",
     "RepeatAware",
     "Situation",
     "Uniform",
     "exact_leak",
-    "exact_rungs",
+    "exact_baselines",
     "hmm",
     "hmm_constants",
     "hmm_predictors",
-    "hmm_rungs",
+    "hmm_baselines",
     "mixture",
     "leak_for_entropy_error",
     "recall",

@@ -1,4 +1,4 @@
-"""Reference predictors of the bijection tunnel, and their scores in closed form.
+"""Baseline predictors of the bijection tunnel, and their scores in closed form.
 
 What counts positions only, what eliminates without remembering which key had which value.
 
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from bayeswind_lib.references.base import Reference
+from bayeswind_lib.baselines.base import Baseline
 from bayeswind_lib.tunnels import Bijection
 from bayeswind_lib.tunnels.bijection import permutations
 
@@ -40,7 +40,7 @@ def uniform_over(allowed: torch.Tensor) -> torch.Tensor:
     return allowed.double() / allowed.sum(-1, keepdim=True)
 
 
-class Certain(Reference):
+class Certain(Baseline):
     """All probability on value 0: entropy zero, and wrong nearly always."""
 
     name = "always certain"
@@ -49,7 +49,7 @@ class Certain(Reference):
         return F.one_hot(torch.zeros_like(keys), self.n_outputs).double()
 
 
-class PositionCounter(Reference):
+class PositionCounter(Baseline):
     """The impostor: after k pairs, uniform on a *random* set of V - k values.
 
     It looks at no token. Its entropy is exactly right with distinct keys.
@@ -69,7 +69,7 @@ class PositionCounter(Reference):
         return uniform_over(place < size[:, None])
 
 
-class RelabelledOracle(Reference):
+class RelabelledOracle(Baseline):
     """The exact posterior with its values renamed: right entropy everywhere, wrong support."""
 
     name = "oracle, values renamed"
@@ -84,7 +84,7 @@ class RelabelledOracle(Reference):
         return self.tunnel.predict(inputs).roll(self.shift, dims=-1)
 
 
-class Eliminator(Reference):
+class Eliminator(Baseline):
     """Uniform on the values not shown among the last `window` (None: all), blind to keys."""
 
     def __init__(self, tunnel: Bijection, window: int | None = None):
@@ -100,7 +100,7 @@ class Eliminator(Reference):
         return uniform_over(~used)
 
 
-class OneTooFew(Reference):
+class OneTooFew(Baseline):
     """Eliminates every value shown but the first: one elimination too few."""
 
     name = "one elimination too few"
@@ -111,7 +111,7 @@ class OneTooFew(Reference):
         return uniform_over(~used)
 
 
-class OneTooMany(Reference):
+class OneTooMany(Baseline):
     """Eliminates the values shown and one more that is still free (never the last one)."""
 
     name = "one elimination too many"
@@ -122,7 +122,7 @@ class OneTooMany(Reference):
         return uniform_over(torch.where(free.sum(-1, keepdim=True) > 1, free & ~first_free, free))
 
 
-class Leaky(Reference):
+class Leaky(Baseline):
     """The oracle, but a share `epsilon` of its mass lies, evenly, on the eliminated values."""
 
     def __init__(self, tunnel: Bijection, epsilon: float):
@@ -139,7 +139,7 @@ class Leaky(Reference):
         return ((1 - share) * truth + share * leak).log2()
 
 
-class RepeatAware(Reference):
+class RepeatAware(Baseline):
     """Knows whether the key was asked before and which values are used, not which goes with which."""
 
     name = "knows repeats and used values, no binding"
@@ -150,7 +150,7 @@ class RepeatAware(Reference):
         return uniform_over(torch.where(repeated, used, ~used))
 
 
-class Binder(Reference):
+class Binder(Baseline):
     """Remembers the value of every key shown, and eliminates nothing for a new key."""
 
     name = "binding, no elimination"
@@ -218,12 +218,12 @@ def task_constants(
     }
 
 
-def exact_rungs(
+def exact_baselines(
     n_values: int, n_pairs: int | None = None, with_replacement: bool = False
 ) -> dict[str, dict[str, float]]:
     """Scores of the reference predictors by formula: {name: {entropy_mae, kl, tv}}.
 
-    kl and tv are NaN where a rung fixes an entropy but no distribution.
+    kl and tv are NaN where a baseline fixes an entropy but no distribution.
     """
     V = n_values
     moments = situations(n_values, n_pairs, with_replacement)
@@ -242,7 +242,7 @@ def exact_rungs(
         error = mean(lambda s: abs(math.log2(size(s)) - s.entropy))
         return {"entropy_mae": error, "kl": max(kl, 0.0), "tv": max(1 - inside, 0.0)}
 
-    rungs = {
+    found = {
         "uniform": of_sets(lambda s: V, lambda s: 1.0),
         "all_tokens": of_sets(lambda s: 2 * V, lambda s: 1.0),
         "certain": of_sets(lambda s: 1, lambda s: 1 / V),
@@ -253,22 +253,22 @@ def exact_rungs(
         "position_counter": of_sets(lambda s: max(V - s.k, 1), lambda s: max(V - s.k, 1) / V),
     }
     if with_replacement:
-        rungs["no_binding"] = of_sets(
+        found["no_binding"] = of_sets(
             lambda s: V - s.d if s.d < V else V, lambda s: float(not s.repeated or s.d == V)
         )
-        rungs["repeat_aware"] = of_sets(lambda s: s.d if s.repeated else V - s.d, lambda s: 1.0)
-        rungs["binder"] = of_sets(lambda s: 1 if s.repeated else V, lambda s: 1.0)
+        found["repeat_aware"] = of_sets(lambda s: s.d if s.repeated else V - s.d, lambda s: 1.0)
+        found["binder"] = of_sets(lambda s: 1 if s.repeated else V, lambda s: 1.0)
     else:
-        rungs["no_binding"] = of_sets(lambda s: V - s.k, lambda s: 1.0)
-        rungs["one_too_few"] = of_sets(lambda s: V - s.k + (s.k > 0), lambda s: 1.0)
-        rungs["one_too_many"] = of_sets(
+        found["no_binding"] = of_sets(lambda s: V - s.k, lambda s: 1.0)
+        found["one_too_few"] = of_sets(lambda s: V - s.k + (s.k > 0), lambda s: 1.0)
+        found["one_too_many"] = of_sets(
             lambda s: max(V - s.k - 1, 1), lambda s: max(V - s.k - 1, 1) / (V - s.k)
         )
         for window in range(1, V):
-            rungs[f"window_{window}"] = of_sets(
+            found[f"window_{window}"] = of_sets(
                 lambda s, w=window: V - min(s.k, w), lambda s: 1.0
             )
-    return rungs
+    return found
 
 
 def exact_leak(

@@ -1,7 +1,7 @@
 """Predictors for the regression tunnel that know part of what can be known, and their scores.
 
 Entropy error alone ranks them wrongly: the right variance around a mean of 0 has none, and the
-weights themselves, which no input shows, have more than 1 bit. So each rung has its
+weights themselves, which no input shows, have more than 1 bit. So each predictor has its
 divergence too.
 
 Axes: B episodes, K scored positions (pairs), d dimensions. Entropies and divergences in bits.
@@ -15,13 +15,13 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional as F
 
-from bayeswind_lib.references.base import Reference
+from bayeswind_lib.baselines.base import Baseline
 from bayeswind_lib.scoring import gaussian_entropy_bits, score_episodes
 from bayeswind_lib.tunnels import Episodes, Regression
 from bayeswind_lib.tunnels.regression import posterior, weight_belief
 
 
-class GaussianReference(Reference):
+class GaussianBaseline(Baseline):
     """A predictor of mean and variance, built without training.
 
     A subclass says in `moments(x, y)` what it predicts from x (B, K, d) and the y before them
@@ -33,7 +33,7 @@ class GaussianReference(Reference):
         return torch.stack(self.moments(*self.tunnel.read(inputs)), dim=-1)
 
 
-class PriorOnly(GaussianReference):
+class PriorOnly(GaussianBaseline):
     """Ignores every pair shown: mean 0, and all that x can do under the prior of the weights."""
 
     name = "prior only"
@@ -43,7 +43,7 @@ class PriorOnly(GaussianReference):
         return torch.zeros_like(squares), self.tunnel.noise**2 + squares
 
 
-class PlugIn(GaussianReference):
+class PlugIn(GaussianBaseline):
     """The posterior's mean, and no doubt about the weights: only the noise is left as variance."""
 
     name = "noise floor, no doubt about the weights"
@@ -53,7 +53,7 @@ class PlugIn(GaussianReference):
         return mean, torch.full_like(mean, self.tunnel.noise**2)
 
 
-class RightVariance(GaussianReference):
+class RightVariance(GaussianBaseline):
     """The exact variance around a mean of 0: right entropy everywhere, and no prediction.
 
     The variance depends on x alone, so this predictor never looks at a y.
@@ -66,7 +66,7 @@ class RightVariance(GaussianReference):
         return torch.zeros_like(variance), variance
 
 
-class ByPosition(GaussianReference):
+class ByPosition(GaussianBaseline):
     """Mean 0 and one entropy for each position, looking at no input at all.
 
     Args:
@@ -87,7 +87,7 @@ class ByPosition(GaussianReference):
         return torch.zeros_like(variance), variance
 
 
-class KnowsLength(GaussianReference):
+class KnowsLength(GaussianBaseline):
     """Knows how many pairs were shown and how long x is, not in which directions the pairs lay.
 
     Variance noise^2 + |x|^2 times a share: the mean over episodes of what is left of the
@@ -112,7 +112,7 @@ class KnowsLength(GaussianReference):
         return torch.zeros_like(variance), variance
 
 
-class WindowPosterior(GaussianReference):
+class WindowPosterior(GaussianBaseline):
     """The exact posterior of the last `window` pairs; what came before is forgotten."""
 
     def __init__(self, tunnel: Regression, window: int):
@@ -130,7 +130,7 @@ class WindowPosterior(GaussianReference):
         return torch.stack(columns, dim=1).unbind(-1)
 
 
-class WrongNoise(GaussianReference):
+class WrongNoise(GaussianBaseline):
     """The exact posterior of a reader who takes the noise to be `factor` times what it is.
 
     Its mean is ridge regression with the wrong penalty, (factor x noise)^2.
@@ -146,7 +146,7 @@ class WrongNoise(GaussianReference):
         return posterior(x, F.pad(y, (0, 1)), self.factor * self.tunnel.noise).unbind(-1)
 
 
-class KnownWeights(GaussianReference):
+class KnownWeights(GaussianBaseline):
     """Is told the weights, which no input shows: no honest predictor has so small a loss.
 
     It beats the oracle on what happened (its `cross_entropy_gap` is negative) and is far from the
@@ -203,7 +203,7 @@ def typical(episodes: Episodes, noise: float) -> Typical:
     return Typical(entropy.median().item(), entropy.mean(0), left.mean(0))
 
 
-def regression_rungs(
+def regression_baselines(
     tunnel: Regression,
     n_episodes: int,
     rng: torch.Generator,
@@ -214,7 +214,7 @@ def regression_rungs(
 
     Args:
         tunnel: the regression tunnel.
-        n_episodes: how many are scored; as many others give the constants of three rungs.
+        n_episodes: how many are scored; as many others give the constants of three predictors.
         rng: the only source of randomness.
         windows: of `WindowPosterior`; those that forget nothing are left out.
         factors: of `WrongNoise`.
@@ -222,7 +222,7 @@ def regression_rungs(
     usual = typical(tunnel.sample(n_episodes, rng), tunnel.noise)
     episodes = tunnel.sample(n_episodes, rng)
     median = torch.tensor([usual.entropy_median], dtype=torch.float64)
-    rungs = {
+    predictors = {
         "prior_only": PriorOnly(tunnel),
         "noise_floor": PlugIn(tunnel),
         "best_constant": ByPosition(tunnel, median),
@@ -231,8 +231,8 @@ def regression_rungs(
         "right_variance": RightVariance(tunnel),
         "known_weights": KnownWeights(tunnel, episodes),
     }
-    rungs |= {f"window_{w}": WindowPosterior(tunnel, w) for w in windows if w < tunnel.n_pairs - 1}
-    rungs |= {f"noise_x{factor:g}": WrongNoise(tunnel, factor) for factor in factors}
+    predictors |= {f"window_{w}": WindowPosterior(tunnel, w) for w in windows if w < tunnel.n_pairs - 1}
+    predictors |= {f"noise_x{factor:g}": WrongNoise(tunnel, factor) for factor in factors}
     names = [f"{name}{end}" for name in ("entropy_mae", "kl", "tv") for end in ("", "_se")]
-    scores = {name: score_episodes(rung, episodes, 2048) for name, rung in rungs.items()}
+    scores = {name: score_episodes(predictor, episodes, 2048) for name, predictor in predictors.items()}
     return {name: {m: getattr(score, m) for m in names} for name, score in scores.items()}

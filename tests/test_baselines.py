@@ -1,4 +1,4 @@
-"""Reference predictors and their closed-form scores, three ways.
+"""Baseline predictors and their closed-form scores, three ways.
 
 The printed figures of a survey of the paper (its section 5.1); the average over every episode of a
 small tunnel; and the predictors themselves on thousands of fresh episodes at V = 20.
@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import bayeswind_lib as bw
-from bayeswind_lib import references
+from bayeswind_lib import baselines
 from bayeswind_lib.scoring import measure
 
 
@@ -62,7 +62,7 @@ def printed(value: float, text: str) -> bool:
     ids=["distinct", "sawtooth"],
 )
 def test_rungs_to_the_printed_digits(table, with_replacement, column):
-    exact = references.exact_rungs(20, 19 + column, with_replacement)
+    exact = baselines.exact_baselines(20, 19 + column, with_replacement)
     wrong = {
         name: (exact[name]["entropy_mae"], figures[column])
         for name, figures in table.items()
@@ -76,7 +76,7 @@ def test_rungs_to_the_printed_digits(table, with_replacement, column):
 )
 def test_what_entropy_error_cannot_see(pairs, tv, kl):
     """Entropy error 0 beside a total variation of 0.45: the position-counting impostor."""
-    exact = references.exact_rungs(20, pairs)
+    exact = baselines.exact_baselines(20, pairs)
     assert exact["position_counter"]["entropy_mae"] == 0
     assert printed(exact["position_counter"]["tv"], tv)
     assert exact["position_counter"]["kl"] == math.inf
@@ -86,7 +86,7 @@ def test_what_entropy_error_cannot_see(pairs, tv, kl):
 
 
 def test_task_constants_to_the_printed_digits():
-    distinct = {pairs: references.task_constants(20, pairs) for pairs in (19, 20)}
+    distinct = {pairs: baselines.task_constants(20, pairs) for pairs in (19, 20)}
     assert printed(distinct[19]["mean_entropy"], "3.2146")
     assert printed(distinct[20]["mean_entropy"], "3.0539")
     assert printed(distinct[19]["bayes_loss_nats"], "2.228")
@@ -94,7 +94,7 @@ def test_task_constants_to_the_printed_digits():
     assert printed(100 * distinct[19]["best_accuracy"], "13.67")
     assert printed(100 * distinct[20]["best_accuracy"], "17.99")
     assert distinct[20]["mean_entropy"] == pytest.approx(math.log2(math.factorial(20)) / 20)
-    sawtooth = {pairs: references.task_constants(20, pairs, True) for pairs in (19, 20)}
+    sawtooth = {pairs: baselines.task_constants(20, pairs, True) for pairs in (19, 20)}
     assert printed(sawtooth[19]["mean_entropy"], "2.4729")
     assert printed(sawtooth[20]["mean_entropy"], "2.4047")
     assert printed(sawtooth[19]["p_key_seen"], "0.3446")
@@ -103,35 +103,35 @@ def test_task_constants_to_the_printed_digits():
 
 def test_leaks_to_the_printed_digits():
     for epsilon, text in {1e-4: "0.00137", 1e-3: "0.0106", 1e-2: "0.074"}.items():
-        assert printed(references.exact_leak(epsilon, 20, 19)["entropy_mae"], text), epsilon
-    assert printed(references.exact_leak(1e-3, 20, 19)["kl"], "0.0014")
+        assert printed(baselines.exact_leak(epsilon, 20, 19)["entropy_mae"], text), epsilon
+    assert printed(baselines.exact_leak(1e-3, 20, 19)["kl"], "0.0014")
     for error, epsilon in {0.0169: 1.7e-3, 0.007: 6.2e-4, 0.003: 2.4e-4, 0.0008: 5.5e-5}.items():
-        found = references.leak_for_entropy_error(error, 20, 19)
+        found = baselines.leak_for_entropy_error(error, 20, 19)
         assert f"{found:.1e}" == f"{epsilon:.1e}"
-        assert references.exact_leak(found, 20, 19)["entropy_mae"] == pytest.approx(error, rel=1e-9)
+        assert baselines.exact_leak(found, 20, 19)["entropy_mae"] == pytest.approx(error, rel=1e-9)
     for wrong in (5.0, -0.1, math.nan):
         with pytest.raises(ValueError, match="entropy_mae is"):
-            references.leak_for_entropy_error(wrong, 20)
+            baselines.leak_for_entropy_error(wrong, 20)
 
 
 # Which predictor a rung belongs to.
 
 DISTINCT = {
-    "uniform": references.Uniform,
-    "certain": references.Certain,
-    "position_counter": lambda tunnel: references.PositionCounter(tunnel, rng(7)),
-    "no_binding": references.Eliminator,
-    "one_too_few": references.OneTooFew,
-    "one_too_many": references.OneTooMany,
-    "window_1": lambda tunnel: references.Eliminator(tunnel, 1),
-    "window_2": lambda tunnel: references.Eliminator(tunnel, 2),
+    "uniform": baselines.Uniform,
+    "certain": baselines.Certain,
+    "position_counter": lambda tunnel: baselines.PositionCounter(tunnel, rng(7)),
+    "no_binding": baselines.Eliminator,
+    "one_too_few": baselines.OneTooFew,
+    "one_too_many": baselines.OneTooMany,
+    "window_1": lambda tunnel: baselines.Eliminator(tunnel, 1),
+    "window_2": lambda tunnel: baselines.Eliminator(tunnel, 2),
 }
 SAWTOOTH = {
-    "uniform": references.Uniform,
-    "certain": references.Certain,
-    "no_binding": references.Eliminator,
-    "repeat_aware": references.RepeatAware,
-    "binder": references.Binder,
+    "uniform": baselines.Uniform,
+    "certain": baselines.Certain,
+    "no_binding": baselines.Eliminator,
+    "repeat_aware": baselines.RepeatAware,
+    "binder": baselines.Binder,
 }
 CASES = [(name, False) for name in DISTINCT] + [(name, True) for name in SAWTOOTH]
 
@@ -155,7 +155,7 @@ def test_formulas_equal_the_average_over_every_episode(name, with_replacement):
     episodes = every_episode(tunnel)
     predictor = (SAWTOOTH if with_replacement else DISTINCT)[name](tunnel)
     cells = measure(predictor.predict(episodes.inputs), episodes)
-    exact = references.exact_rungs(**tunnel.config)[name]
+    exact = baselines.exact_baselines(**tunnel.config)[name]
     assert cells["entropy_mae"].mean().item() == pytest.approx(exact["entropy_mae"], abs=1e-12)
     assert cells["kl"].mean().item() == pytest.approx(exact["kl"], abs=1e-12)
     if name == "position_counter":  # it is random itself
@@ -170,7 +170,7 @@ def test_predictors_score_their_rung_on_fresh_episodes(name, with_replacement):
     tunnel = bw.tunnels.Bijection(20, 19, with_replacement)
     predictor = (SAWTOOTH if with_replacement else DISTINCT)[name](tunnel)
     result = bw.score(predictor, tunnel, 1500, rng=rng(8))
-    exact = references.exact_rungs(**tunnel.config)[name]
+    exact = baselines.exact_baselines(**tunnel.config)[name]
     for measure_name in ("entropy_mae", "tv"):
         error = abs(getattr(result, measure_name) - exact[measure_name])
         assert error <= 4.5 * getattr(result, f"{measure_name}_se") + 1e-12, measure_name
@@ -183,11 +183,11 @@ def test_predictors_score_their_rung_on_fresh_episodes(name, with_replacement):
 def test_entropy_rungs_are_the_best_constants():
     """By brute force: no constant entropy does better than `best_constant`."""
     for with_replacement in (False, True):
-        moments = references.situations(20, 19, with_replacement)
+        moments = baselines.situations(20, 19, with_replacement)
         assert sum(s.weight for s in moments) == pytest.approx(1)
         grid = [c / 1000 for c in range(4400)]
         errors = [sum(s.weight * abs(c - s.entropy) for s in moments) for c in grid]
-        exact = references.exact_rungs(20, 19, with_replacement)
+        exact = baselines.exact_baselines(20, 19, with_replacement)
         assert min(errors) == pytest.approx(exact["best_constant"]["entropy_mae"], abs=1e-3)
         assert exact["best_constant"]["entropy_mae"] <= exact["mean_constant"]["entropy_mae"]
         median, mean = (exact[f"position_{n}"]["entropy_mae"] for n in ("median", "mean"))
@@ -198,7 +198,7 @@ def test_entropy_rungs_are_the_best_constants():
 def test_situations_occur_as_often_as_counted():
     """The Markov chain of distinct keys against every key sequence of a small tunnel."""
     V, K = 3, 5
-    moments = references.situations(V, K, True)
+    moments = baselines.situations(V, K, True)
     counted = dict.fromkeys(((s.k, s.d, s.repeated) for s in moments), 0.0)
     for keys in itertools.product(range(V), repeat=K):
         for k in range(K):
@@ -211,7 +211,7 @@ def test_situations_occur_as_often_as_counted():
 @pytest.mark.parametrize("with_replacement", [False, True])
 def test_the_relabelled_oracle_has_the_right_entropy_and_the_wrong_support(with_replacement):
     tunnel = bw.tunnels.Bijection(6, 6, with_replacement)
-    result = bw.score(references.RelabelledOracle(tunnel, 2), tunnel, 400, rng=rng(1))
+    result = bw.score(baselines.RelabelledOracle(tunnel, 2), tunnel, 400, rng=rng(1))
     assert result.entropy_mae == pytest.approx(0, abs=1e-12)
     assert result.kl == math.inf
     assert result.tv > 0.3
@@ -221,8 +221,8 @@ def test_the_relabelled_oracle_has_the_right_entropy_and_the_wrong_support(with_
 @pytest.mark.parametrize("epsilon", [0.0, 1e-3, 0.05])
 def test_a_leak_scores_as_the_formula_says(epsilon):
     tunnel = bw.tunnels.Bijection(20, 19)
-    result = bw.score(references.Leaky(tunnel, epsilon), tunnel, 20, rng=rng(2))
-    exact = references.exact_leak(epsilon, 20, 19)
+    result = bw.score(baselines.Leaky(tunnel, epsilon), tunnel, 20, rng=rng(2))
+    exact = baselines.exact_leak(epsilon, 20, 19)
     for name in ("entropy_mae", "kl", "tv"):
         assert getattr(result, name) == pytest.approx(exact[name], abs=1e-12), name
     assert result.support_leak == pytest.approx(epsilon * 18 / 19)  # nothing leaks at the first key
@@ -232,16 +232,16 @@ def test_binding_is_not_needed_with_distinct_keys_and_is_with_repeated_ones():
     distinct = bw.tunnels.Bijection(8)
     inputs = distinct.sample(50, rng(3)).inputs
     assert torch.allclose(
-        references.Eliminator(distinct).predict(inputs).exp2(), distinct.posterior(inputs)
+        baselines.Eliminator(distinct).predict(inputs).exp2(), distinct.posterior(inputs)
     )
-    assert references.exact_rungs(8, 8, True)["no_binding"]["entropy_mae"] > 0.5
+    assert baselines.exact_baselines(8, 8, True)["no_binding"]["entropy_mae"] > 0.5
 
 
 def test_the_counter_takes_its_randomness_from_its_generator():
     tunnel = bw.tunnels.Bijection(6)
     inputs = tunnel.sample(5, rng(4)).inputs
     first, again, other = (
-        references.PositionCounter(tunnel, rng(seed)).predict(inputs) for seed in (0, 0, 1)
+        baselines.PositionCounter(tunnel, rng(seed)).predict(inputs) for seed in (0, 0, 1)
     )
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
@@ -250,11 +250,11 @@ def test_the_counter_takes_its_randomness_from_its_generator():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda t: references.RelabelledOracle(t, 0), "shift is 0"),
-        (lambda t: references.RelabelledOracle(t, 12), "shift is 12"),
-        (lambda t: references.Eliminator(t, -1), "window is -1"),
-        (lambda t: references.Leaky(t, 1.0), "epsilon is 1.0"),
-        (lambda t: references.Leaky(t, -0.1), "epsilon is -0.1"),
+        (lambda t: baselines.RelabelledOracle(t, 0), "shift is 0"),
+        (lambda t: baselines.RelabelledOracle(t, 12), "shift is 12"),
+        (lambda t: baselines.Eliminator(t, -1), "window is -1"),
+        (lambda t: baselines.Leaky(t, 1.0), "epsilon is 1.0"),
+        (lambda t: baselines.Leaky(t, -0.1), "epsilon is -0.1"),
     ],
 )
 def test_impossible_references_are_refused(call, words):

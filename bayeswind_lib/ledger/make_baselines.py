@@ -13,8 +13,11 @@ import math
 import numpy as np
 import torch
 
-from bayeswind_lib import references, tunnels
-from bayeswind_lib.ledger.rungs import task_key
+from bayeswind_lib import baselines, tunnels
+from bayeswind_lib.baselines.hmm import hmm_predictors
+from bayeswind_lib.baselines.recall import StoredSet, WindowRecall, exact_recall_baselines
+from bayeswind_lib.baselines.regression import regression_baselines as sampled_regression_baselines
+from bayeswind_lib.ledger.baselines import task_key
 from bayeswind_lib.ledger.sampling import (
     DRAW_EPISODES,
     DRAWS,
@@ -25,9 +28,6 @@ from bayeswind_lib.ledger.sampling import (
     summary,
     with_error,
 )
-from bayeswind_lib.references.hmm import hmm_predictors
-from bayeswind_lib.references.recall import StoredSet, WindowRecall, exact_recall_rungs
-from bayeswind_lib.references.regression import regression_rungs as sampled_regression_rungs
 from bayeswind_lib.scoring import accuracy, entropy_bits, gaussian_entropy_bits, score_episodes
 
 SIZES = tuple((v, k) for v in (5, 8, 10, 16, 20) for k in (v - 1, v))
@@ -35,8 +35,8 @@ LEAKS = (1e-4, 1e-3, 1e-2)
 LEAK_ERRORS = (0.0169, 0.007, 0.003, 0.0008)
 
 
-def reference_rungs(n_episodes: int, sizes=SIZES) -> dict:
-    """Every rung of the bijection tunnel: by formula, on sampled episodes, and the nulls."""
+def bijection_baselines(n_episodes: int, sizes=SIZES) -> dict:
+    """Every baseline of the bijection tunnel: by formula, on sampled episodes, and the nulls."""
     tasks: dict = {}
     for n_values, n_pairs in sizes:
         tasks[f"V{n_values}-L{n_pairs}"] = {
@@ -48,37 +48,37 @@ def reference_rungs(n_episodes: int, sizes=SIZES) -> dict:
 
 def _task(tunnel: tunnels.Bijection, n_episodes: int) -> dict:
     config = tuple(tunnel.config.values())
-    constants = references.task_constants(*config)
+    constants = baselines.task_constants(*config)
     constants["total_entropy"] = constants["mean_entropy"] * tunnel.n_pairs
-    result = {"constants": constants, "rungs": references.exact_rungs(*config)}
+    result = {"constants": constants, "rungs": baselines.exact_baselines(*config)}
     if not tunnel.with_replacement:
         size = config[:2]
         constants["truth_in_random_set"] = 1 - result["rungs"]["position_counter"]["tv"]
-        result["leak"] = {f"{e:g}": references.exact_leak(e, *size) for e in LEAKS}
-        reach = references.exact_leak(0.1, *size)["entropy_mae"]
+        result["leak"] = {f"{e:g}": baselines.exact_leak(e, *size) for e in LEAKS}
+        reach = baselines.exact_leak(0.1, *size)["entropy_mae"]
         result["leak_for"] = {
-            f"{error:g}": references.leak_for_entropy_error(error, *size)
+            f"{error:g}": baselines.leak_for_entropy_error(error, *size)
             for error in LEAK_ERRORS if error < reach
         }
     return result | {"sampled": sampled(tunnel, n_episodes), "null": nulls(tunnel)}
 
 
-def predictors(tunnel: tunnels.Bijection) -> dict[str, references.Reference]:
-    """The rungs that are predictors, by the names that `exact_rungs` gives them."""
+def predictors(tunnel: tunnels.Bijection) -> dict[str, baselines.Baseline]:
+    """The baselines that are predictors, by the names that `exact_baselines` gives them."""
     chosen = {
-        "uniform": references.Uniform(tunnel),
-        "certain": references.Certain(tunnel),
-        "position_counter": references.PositionCounter(tunnel, rng_for(tunnel, 1)),
-        "no_binding": references.Eliminator(tunnel),
+        "uniform": baselines.Uniform(tunnel),
+        "certain": baselines.Certain(tunnel),
+        "position_counter": baselines.PositionCounter(tunnel, rng_for(tunnel, 1)),
+        "no_binding": baselines.Eliminator(tunnel),
     }
     if tunnel.with_replacement:
         return chosen | {
-            "repeat_aware": references.RepeatAware(tunnel), "binder": references.Binder(tunnel),
+            "repeat_aware": baselines.RepeatAware(tunnel), "binder": baselines.Binder(tunnel),
         }
     windows = [w for w in (5, 10, 15, 17, 18) if w < tunnel.n_values]
     return chosen | {
-        "one_too_few": references.OneTooFew(tunnel), "one_too_many": references.OneTooMany(tunnel),
-    } | {f"window_{w}": references.Eliminator(tunnel, w) for w in windows}
+        "one_too_few": baselines.OneTooFew(tunnel), "one_too_many": baselines.OneTooMany(tunnel),
+    } | {f"window_{w}": baselines.Eliminator(tunnel, w) for w in windows}
 
 
 def sampled(tunnel: tunnels.Bijection, n_episodes: int) -> dict:
@@ -91,7 +91,7 @@ def sampled(tunnel: tunnels.Bijection, n_episodes: int) -> dict:
     rungs["all_tokens"] |= with_error("kl", math.log2(2 * tunnel.n_values) - entropy)
     result = {"rungs": rungs, "constants": _sampled_constants(tunnel, episodes, entropy)}
     if not tunnel.with_replacement:
-        result["leak"] = {f"{e:g}": scores(references.Leaky(tunnel, e), episodes) for e in LEAKS}
+        result["leak"] = {f"{e:g}": scores(baselines.Leaky(tunnel, e), episodes) for e in LEAKS}
     return result
 
 
@@ -108,7 +108,7 @@ def _said_entropies(entropy: np.ndarray, n_values: int) -> dict[str, np.ndarray 
 
 def _sampled_constants(tunnel, episodes: tunnels.Episodes, entropy: np.ndarray) -> dict:
     happened = episodes.posterior.gather(-1, episodes.targets[..., None])[..., 0].numpy()
-    counter = references.PositionCounter(tunnel, rng_for(tunnel, 2)).predict(episodes.inputs)
+    counter = baselines.PositionCounter(tunnel, rng_for(tunnel, 2)).predict(episodes.inputs)
     hits = counter.gather(-1, episodes.targets[..., None])[..., 0] > -math.inf
     # The best guess is any value of the largest probability: right as often as that says.
     best = episodes.posterior.argmax(-1) == episodes.targets
@@ -150,8 +150,8 @@ TRAINED_LENGTH = 20  # beyond it a network trained on the published length has s
 ENTROPY_AT = (1, 2, 3, 4, 5, 10, 15, 20, 30, 50)
 
 
-def hmm_rungs(n_episodes: int, tasks=HMM_TASKS, simple=SIMPLE_HMM_TASKS) -> dict:
-    """The rungs of the HMM tunnels that the book uses, on sampled episodes."""
+def hmm_baselines(n_episodes: int, tasks=HMM_TASKS, simple=SIMPLE_HMM_TASKS) -> dict:
+    """The baselines of the HMM tunnels that the book uses, on sampled episodes."""
     found = {}
     for times, config in (*tasks, *simple):
         tunnel = tunnels.HMM(**config)
@@ -226,15 +226,15 @@ REGRESSION_TASKS = (
 )
 
 
-def regression_rungs(n_episodes: int, tasks=REGRESSION_TASKS) -> dict:
-    """Every rung of the regression tunnels that the book uses, on sampled episodes."""
+def regression_baselines(n_episodes: int, tasks=REGRESSION_TASKS) -> dict:
+    """Every baseline of the regression tunnels that the book uses, on sampled episodes."""
     found = {}
     for config in tasks:
         tunnel = tunnels.Regression(**config)
         n = 10 * n_episodes
         found[task_key("regression", tunnel.config)] = {
             "n_episodes": n, "constants": _regression_constants(tunnel, n),
-            "rungs": sampled_regression_rungs(tunnel, n, rng_for(tunnel, 1)), "null": nulls(tunnel),
+            "rungs": sampled_regression_baselines(tunnel, n, rng_for(tunnel, 1)), "null": nulls(tunnel),
         }
     return {"tasks": found, "draws": DRAWS, "draw_episodes": DRAW_EPISODES}
 
@@ -265,13 +265,13 @@ RECALL_TASKS = (
 )
 
 
-def recall_rungs(n_episodes: int, tasks=RECALL_TASKS) -> dict:
-    """Every rung of the recall tunnels that the book uses, by formula and on sampled episodes."""
+def recall_baselines(n_episodes: int, tasks=RECALL_TASKS) -> dict:
+    """Every baseline of the recall tunnels that the book uses, by formula and on sampled episodes."""
     found = {}
     for config in tasks:
         tunnel = tunnels.Recall(**config)
         found[task_key("recall", tunnel.config)] = {
-            "rungs": exact_recall_rungs(**tunnel.config), "null": _recall_nulls(tunnel),
+            "rungs": exact_recall_baselines(**tunnel.config), "null": _recall_nulls(tunnel),
             "sampled": {"rungs": _sampled_recall(tunnel, min(n_episodes, 1000))},
         }
     return {"tasks": found, "draws": DRAWS, "draw_episodes": DRAW_EPISODES}
@@ -279,8 +279,8 @@ def recall_rungs(n_episodes: int, tasks=RECALL_TASKS) -> dict:
 
 def _sampled_recall(tunnel: tunnels.Recall, n_episodes: int) -> dict:
     episodes = tunnel.sample(n_episodes, rng_for(tunnel, 0))
-    predictors: dict[str, references.Reference] = {
-        "uniform": references.Uniform(tunnel), "stored_set": StoredSet(tunnel),
+    predictors: dict[str, baselines.Baseline] = {
+        "uniform": baselines.Uniform(tunnel), "stored_set": StoredSet(tunnel),
     }
     predictors |= {f"window_{w}": WindowRecall(tunnel, w) for w in (1, 4) if w < tunnel.n_pairs}
     found = {}

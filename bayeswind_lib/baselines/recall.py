@@ -1,6 +1,6 @@
 """Predictors for the recall tunnel that remember less than everything, and their exact scores.
 
-The rungs to read an accuracy against: `Uniform` (base) knows nothing, 1 / V. `StoredSet` knows which
+The baselines to read an accuracy against: `Uniform` (base) knows nothing, 1 / V. `StoredSet` knows which
 values were stored but with no key, 1 / N; a network below that has not even learned to look at
 the stored values. `WindowRecall` binds the last w pairs only, as a memory of w places would.
 
@@ -14,11 +14,11 @@ import math
 import torch
 from torch.nn import functional as F
 
-from bayeswind_lib.references.base import Reference
+from bayeswind_lib.baselines.base import Baseline
 from bayeswind_lib.tunnels import Recall
 
 
-class StoredSet(Reference):
+class StoredSet(Baseline):
     """Uniform on the N stored values, whichever key is asked: memory without binding."""
 
     name = "stored values, no binding"
@@ -28,7 +28,7 @@ class StoredSet(Reference):
         return share[:, None].repeat(1, queries.shape[1], 1)
 
 
-class LastStored(Reference):
+class LastStored(Baseline):
     """Certain of the value that was stored last, always: a position, not a key."""
 
     name = "last stored value"
@@ -38,7 +38,7 @@ class LastStored(Reference):
         return F.one_hot(last, self.tunnel.n_values).double()
 
 
-class WindowRecall(Reference):
+class WindowRecall(Baseline):
     """Knows the last `window` pairs exactly, and does with the rest what is best.
 
     If the key asked is not among those pairs, nor is its value; of the others all are equally
@@ -65,18 +65,18 @@ class WindowRecall(Reference):
         return torch.where(bound.any(-1, keepdim=True), known, guess[:, None])
 
 
-def exact_recall_rungs(
+def exact_recall_baselines(
     n_pairs: int = 64, n_values: int = 256, **_
 ) -> dict[str, dict[str, float]]:
     """Scores of the predictors above by formula: {name: {entropy_mae, kl, tv, accuracy}}.
 
     The truth is certain, so a predictor's entropy is its entropy error, -log2 of what it gives to
     the right value its divergence, and one minus that its total variation distance. Takes a
-    tunnel's whole config: `exact_recall_rungs(**tunnel.config)`; keys, queries and filler change
+    tunnel's whole config: `exact_recall_baselines(**tunnel.config)`; keys, queries and filler change
     nothing.
     """
     N, V = n_pairs, n_values
-    rungs = {
+    found = {
         "uniform": _guess(0, N, V),
         "stored_set": _guess(0, N, N),
         "last_stored": {
@@ -84,9 +84,9 @@ def exact_recall_rungs(
         },
     }
     for window in range(1, N + 1):
-        rungs[f"window_{window}"] = _guess(window, N, N - window)
-        rungs[f"window_{window}_alone"] = _guess(window, N, V - window)
-    return rungs
+        found[f"window_{window}"] = _guess(window, N, N - window)
+        found[f"window_{window}_alone"] = _guess(window, N, V - window)
+    return found
 
 
 def _guess(window: int, n_pairs: int, n_left: int) -> dict[str, float]:
