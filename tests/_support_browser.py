@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from _support import ROOT, in_ci
+from _support import in_ci
 
-sys.path.insert(0, str(ROOT / "book"))
-from serving import compressing, served, slow_line  # noqa: F401 - tests take them from here
+from tools import browser
+from tools.serving import compressing, served, slow_line  # noqa: F401 - tests take them from here
 
 ARGUMENTS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
@@ -125,17 +123,13 @@ AXE = """async ({structure, layout, colour, frame, kinds}) => {
 
 
 def chromium_path() -> str:
-    """The Chromium that book/browser.py finds, or a skip with the reason; in CI a failure."""
-    place = ROOT / "book" / "browser.py"
-    spec = importlib.util.spec_from_file_location("bayeswind_book_browser", place)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    path = module.find()
+    """The Chromium that book/tools/browser.py finds, or a skip with the reason; in CI a failure."""
+    path = browser.find()
     if path and Path(path).is_file():
         return path
     reason = (
         f"no Chromium ({path or 'none found'}), so no page was opened: run `python "
-        "book/browser.py`, install the package `chromium`, or name one in BAYESWIND_CHROMIUM"
+        "book/tools browser`, install the package `chromium`, or name one in BAYESWIND_CHROMIUM"
     )
     if in_ci():
         pytest.fail(reason, pytrace=False)

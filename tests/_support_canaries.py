@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import shutil
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from _support import ROOT, Finished, run, run_python, single_threaded
+from _support import ROOT, Finished, run_python, single_threaded
 
 import bayeswind_lib as bw
 
+CHECK = "from tools import build_notebooks; raise SystemExit(build_notebooks.main(['--check']))"
 WORKER = Path(__file__).with_name("_canary_worker.py")
 RECORDS = "records"  # the run in which all networks are good and all scores in their records are others
 
@@ -97,21 +96,23 @@ def networks_in(files: list[str]) -> list[tuple[str, int]]:
 
 
 def build_command() -> list[str]:
-    """The words with which the Makefile builds the book, options included."""
-    line = re.search(r"jupyter-book build .*?(?=\\|&&|\n)", (ROOT / "Makefile").read_text())[0]
-    return shlex.split(line)[1:]
+    """The words with which the book is built, options included."""
+    from tools import steps  # here: a process of its own imports this module too, without pytest's paths
+
+    return steps.BUILD
 
 
 def small_book(folder: Path, text: str) -> Finished:
     """Build a book of one page with this book's own settings, extensions and options."""
-    shutil.copytree(ROOT / "book" / "_ext", folder / "book" / "_ext")
+    for name in ("_ext", "tools"):
+        shutil.copytree(ROOT / "book" / name, folder / "book" / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("book/_static", "book/_templates", "bayeswind_lib/widgets/web"):
         shutil.copytree(ROOT / name, folder / name)
-    for name in ("_config.yml", "requirements.txt", "book/address.py", "book/networks.py", "book/references.bib", "book/glossary.toml", "bayeswind_lib/__init__.py"):
+    for name in ("_config.yml", "requirements.txt", "book/references.bib", "book/glossary.toml", "bayeswind_lib/__init__.py"):
         shutil.copy(ROOT / name, folder / name)
     (folder / "_toc.yml").write_text("format: jb-book\nroot: page\n")
     (folder / "page.md").write_text(HEADER + text)
-    return run([Path(sys.executable).parent / "jupyter-book", *build_command()], cwd=folder)
+    return run_python(*build_command(), cwd=folder)
 
 
 HEADER = """\
@@ -141,7 +142,7 @@ def notebooks_copy(folder: Path) -> Path:
 
 def check_notebooks(folder: Path) -> Finished:
     """Compare the notebooks of a copy with what its chapters and numbers would make."""
-    return run_python("book/build_notebooks.py", "--check", cwd=folder)
+    return run_python("-c", CHECK, cwd=folder, env=single_threaded(PYTHONPATH="book"))
 
 
 def pytest_alone(*words: str, **environ: str | None) -> Finished:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from _support import ROOT, pages
 
-sys.path[:0] = [str(ROOT / "book"), str(ROOT / "book" / "_ext")]
-import networks  # noqa: E402
+from tools import networks  # noqa: E402
 from bayeswind_book import ENGINE  # noqa: E402
 
 STATIC = ROOT / "book" / "_static"

@@ -16,14 +16,13 @@ from PIL import Image, PngImagePlugin
 
 from _support import CHAPTERS, ROOT, in_ci, notebooks
 
-sys.path[:0] = [str(ROOT / "book"), str(ROOT / "book" / "_ext")]
 
-import address  # noqa: E402
+from tools import address  # noqa: E402
 import bayeswind_book  # noqa: E402
-import build_notebooks  # noqa: E402
-import picture  # noqa: E402
-import plain_markdown  # noqa: E402
-from plain_markdown import CLOSE, COMPUTED, OPEN, Book, agrees, left_over, plain, settle  # noqa: E402
+from tools import build_notebooks  # noqa: E402
+from tools import picture  # noqa: E402
+from tools import plain_markdown  # noqa: E402
+from tools.plain_markdown import CLOSE, COMPUTED, OPEN, Book, agrees, left_over, plain, settle  # noqa: E402
 
 SITE = "https://owner.github.io/name/"
 
@@ -510,10 +509,10 @@ def test_a_picture_without_words_stops_every_build_not_only_the_first(tmp_path):
 def test_pages_are_made_again_if_what_makes_them_changes(tmp_path, changed):
     """Else a page keeps naming the scripts that it had, or keeps their older version."""
     web = "bayeswind_lib/widgets/web"
-    for folder in ("book/_ext", "book/_static", web):
+    for folder in ("book/_ext", "book/_static", "book/tools", web):
         (tmp_path / folder).mkdir(parents=True)
     sheets = [ROOT / "book/_static/book.css", ROOT / web / "explorer.css"]
-    for path in [*(ROOT / "book").glob("*.py"), *(ROOT / "book/_ext").glob("*.py"), *sheets]:
+    for path in [*(ROOT / "book/tools").glob("*.py"), *(ROOT / "book/_ext").glob("*.py"), *sheets]:
         shutil.copy(path, tmp_path / path.relative_to(ROOT))
     for name, text in (TINY | {"index.md": "# Tiny\n"}).items():
         (tmp_path / name).parent.mkdir(exist_ok=True)

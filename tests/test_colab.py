@@ -1,7 +1,7 @@
 """Colab, rehearsed: the buttons open the right notebook at the right tag, and it runs there alone.
 
 With Colab's packages only, and the reader's own install line, which gets the repository from a
-clone. The runner is the one that the weekly run in Colab's image uses (book/colab_check.py).
+clone. The runner is the one that the weekly run in Colab's image uses (book/tools/colab_check.py).
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import sys
 from pathlib import Path
 
 import bayeswind_lib
@@ -38,10 +37,9 @@ from _support_colab import (
 from _support_notebooks import code_cells, read, tagged
 from _support_site import Page
 
-sys.path.insert(0, str(ROOT / "book"))
-import address
-import colab_check
-import colab_links
+from tools import address
+from tools import colab_check
+from tools import colab_links
 
 REHEARSAL_BUDGET = 45.0  # a notebook's processor seconds, the installation included
 PATIENCE = 2.0  # two threads of one core slow each other down

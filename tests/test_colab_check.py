@@ -20,10 +20,10 @@ import yaml
 from _support import ROOT
 from _support_colab import _git
 
-sys.path.insert(0, str(ROOT / "book"))
-import address
-import colab_check
-import colab_report
+from tools import address
+from tools import colab_check
+from tools import colab_report
+from tools.__main__ import COMMANDS
 
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 RUN = "https://example.org/run/1"
@@ -235,13 +235,14 @@ def test_only_the_jobs_that_write_may_write():
 
 def scripts_named(text: str) -> set[str]:
     """Files of the repository that a workflow names."""
-    return set(re.findall(r"\.ci/\w+|(?<![\w.])book/\w+\.\w+", text))
+    return set(re.findall(r"\.ci/\w+|(?<![\w.])book/tools(?:/\w+\.\w+)?", text))
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 def test_every_script_that_a_workflow_names_is_there(path):
     named = scripts_named(path.read_text("utf-8"))
-    assert named and all((ROOT / name).is_file() for name in named), named
+    assert named and all((ROOT / name).exists() for name in named), named
+    assert set(re.findall(r"book/tools ([\w-]+)", path.read_text("utf-8"))) <= set(COMMANDS)
 
 
 def test_the_schedule_is_once_a_week():
@@ -303,10 +304,7 @@ def github(tmp_path):
     remote, here = tmp_path / "remote.git", tmp_path / "here"
     _git("init", "--quiet", "--bare", "--initial-branch=main", str(remote))
     _git("clone", "--quiet", str(remote), str(here))
-    (here / "book").mkdir()
-    for path in (ROOT / "book").glob("colab_*"):
-        if path.is_file():
-            shutil.copy(path, here / "book")
+    shutil.copytree(ROOT / "book/tools", here / "book/tools", ignore=shutil.ignore_patterns("__pycache__"))
     _git("-C", str(here), "add", "--all", str(here))
     _git("-C", str(here), "commit", "--quiet", "-m", "scripts", **WHO)
     _git("-C", str(here), "push", "--quiet", "origin", "HEAD:main")
@@ -361,7 +359,7 @@ def test_four_weeks(github, reports):
 
 
 def test_the_issue_script_refuses_other_words(github):
-    done = subprocess.run(["sh", "book/colab_issue.sh", "", "issue.md"], cwd=github, capture_output=True, text=True,
+    done = subprocess.run(["sh", "book/tools/colab_issue.sh", "", "issue.md"], cwd=github, capture_output=True, text=True,
                           env={**os.environ, "PATH": f"{github / 'tools'}{os.pathsep}{os.environ['PATH']}"})  # fmt: skip
     assert done.returncode == 2 and "expected passed or failed" in done.stderr
 
@@ -376,8 +374,8 @@ def test_the_container_is_started_with_what_it_needs(tmp_path):
     assert words[words.index("--entrypoint") + 1] == "/bin/sh", "the image would start Colab's own server"
     volumes = [words[i + 1] for i, word in enumerate(words) if word == "--volume"]
     assert volumes == [f"{tmp_path}:/book:ro", f"{tmp_path}/report:/report"] and (tmp_path / "report").is_dir()
-    (inside,) = re.findall(r"/book/(\S+\.py)", words[-1])
-    assert (ROOT / inside).is_file() and "safe.directory /book" in words[-1]
+    (inside, command) = re.findall(r"/book/(book/\S+) (\S+)", words[-1])[0]
+    assert (ROOT / inside / "__main__.py").is_file() and command == "colab-check" and "safe.directory /book" in words[-1]
     assert subprocess.run(["sh", "-n", "-c", words[-1]]).returncode == 0
 
 

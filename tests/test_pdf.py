@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sys
 from dataclasses import dataclass
 
 import pytest
@@ -15,9 +14,8 @@ from pypdf.generic import DictionaryObject
 from _support import ROOT, pages
 from _support_browser import chromium, chromium_path
 
-sys.path.insert(0, str(ROOT / "book"))
-import address
-import pdf
+from tools import address
+from tools import pdf
 
 pytestmark = pytest.mark.xdist_group("browser")
 DOCUMENTS = ["chapters/02_tunnel", "book/references"]
@@ -34,7 +32,7 @@ def plain(text: str) -> str:
 
 @dataclass
 class Printed:
-    """A printed PDF: its reader, the text of each page, and what book/pdf.py says of it."""
+    """A printed PDF: its reader, the text of each page, and what book/tools/pdf.py says of it."""
 
     reader: PdfReader
     text: list[str]
@@ -198,7 +196,7 @@ def test_the_file_is_tagged_and_every_figure_has_its_words(printed, articles):
 
 
 def test_every_piece_of_content_belongs_to_the_element_that_holds_it(printed):
-    """book/pdf.py takes elements out of the structure: both ways through it must still agree."""
+    """book/tools/pdf.py takes elements out of the structure: both ways through it must still agree."""
     holds, tree = {}, printed.reader.root_object["/StructTreeRoot"]
     for element in structure(printed.reader):
         for kid in pdf.kids_of(element):
@@ -293,7 +291,7 @@ def test_what_is_missing_is_said_and_an_old_pdf_stays(tmp_path, monkeypatch, sit
     with pytest.raises(pdf.CannotPrint, match="chapters/99"):
         pdf.make(old, ["chapters/99"], site)
     monkeypatch.setenv("BAYESWIND_CHROMIUM", str(tmp_path / "nowhere"))
-    with pytest.raises(pdf.CannotPrint, match="nowhere.*python book/browser.py"):
+    with pytest.raises(pdf.CannotPrint, match="nowhere.*python book/tools browser"):
         pdf.make(old, DOCUMENTS, site)
     assert old.read_bytes() == b"old"
     assert [path.name for path in tmp_path.iterdir()] == ["book.pdf"]

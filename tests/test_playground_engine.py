@@ -5,25 +5,22 @@ from __future__ import annotations
 import base64
 import contextlib
 import re
-import sys
 
 import numpy as np
 import pytest
 import torch
 
-from _support import ROOT
 from _support_browser import served
 from _support_explorer import WEB
 
 import bayeswind_lib as bw
 from bayeswind_lib import probes
 
-sys.path.insert(0, str(ROOT / "book"))
 
-import kernel  # noqa: E402
-import measure_engine  # noqa: E402
-import networks  # noqa: E402
-from measure_engine import FIRST, MAIN, file_of  # noqa: E402
+from tools import kernel  # noqa: E402
+from tools import measure_engine  # noqa: E402
+from tools import networks  # noqa: E402
+from tools.measure_engine import FIRST, MAIN, file_of  # noqa: E402
 
 pytestmark = pytest.mark.xdist_group("browser")
 SINGLE = 1e-4  # what single precision on both sides leaves of a logit; asked for is 1e-2

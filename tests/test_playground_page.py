@@ -21,8 +21,7 @@ from test_minutes import minutes, sections
 import bayeswind_lib as bw
 from bayeswind_lib.widgets import play, poster
 
-sys.path.insert(0, str(ROOT / "book"))
-import address
+from tools import address
 
 pytestmark = pytest.mark.xdist_group("browser")
 PAGES = ("book/intro.html", "book/playground.html")

@@ -10,7 +10,6 @@ import importlib
 import io
 import json
 import re
-import sys
 
 import pytest
 import torch
@@ -29,7 +28,6 @@ from _support_site import (
 
 import bayeswind_lib as bw
 
-sys.path.insert(0, str(ROOT / "book" / "_ext"))
 import bayeswind_data
 import bayeswind_light
 

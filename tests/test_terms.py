@@ -8,7 +8,6 @@ import importlib
 import inspect
 import json
 import re
-import sys
 import textwrap
 from contextlib import suppress
 from functools import cache
@@ -21,7 +20,6 @@ from docutils import nodes
 from _support import CHAPTERS, ROOT
 from _support_browser import OVERFLOW
 
-sys.path.insert(0, str(ROOT / "book" / "_ext"))
 import bayeswind_terms as bt  # noqa: E402
 
 pytestmark = pytest.mark.xdist_group("browser")

@@ -1,20 +1,18 @@
 """What each page weighs, and how soon it shows its first figure, in a browser that has nothing stored.
 
-The page on checks shows the record that book/weights.py wrote; here the built book is weighed again.
+The page on checks shows the record that book/tools/weights.py wrote; here the built book is weighed again.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import sys
 
 import pytest
 
-from _support import ROOT, site_folder
+from _support import site_folder
 
-sys.path.insert(0, str(ROOT / "book"))
-import weights  # noqa: E402
+from tools import weights  # noqa: E402
 
 pytestmark = pytest.mark.xdist_group("browser")
 # How far the record may be from the built book: a figure more, not a script more.

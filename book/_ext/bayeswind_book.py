@@ -24,8 +24,7 @@ from docutils import nodes
 from sphinx.util import logging
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-import address
-import networks
+from tools import address, networks
 
 LOGGER = logging.getLogger(__name__)
 LIBRARY = "bayeswind_lib"
@@ -175,7 +174,7 @@ def glued_of(app) -> dict[str, dict[str, str]]:
 
 
 def write_labels(app, problem):
-    """Write _build/labels.json, from which book/build_notebooks.py makes the notebooks."""
+    """Write _build/labels.json, from which book/tools/build_notebooks.py makes the notebooks."""
     if problem or app.builder.name != "html":
         return
     env = app.env

@@ -4,7 +4,7 @@
 - Its style sheet names every icon; here those that it uses.
 - Scripts wait until the page is there, and MathJax comes to pages that hold a formula.
 
-What is left is measured by book/weights.py. The template beside this (book/_templates) is the
+What is left is measured by book/tools/weights.py. The template beside this (book/_templates) is the
 theme's own list of scripts and styles without the icons.
 """
 
@@ -161,7 +161,7 @@ def name_of(script) -> str:
 
 
 class PageWeights(SphinxDirective):
-    """{page-weights}: the record of book/weights.py, in two sentences and a table."""
+    """{page-weights}: the record of book/tools/weights.py, in two sentences and a table."""
 
     def run(self):
         """The record as Markdown, read as if it stood on the page."""

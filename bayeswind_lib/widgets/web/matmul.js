@@ -1,4 +1,4 @@
-// Made by book/kernel.py from matmul.wat: a WebAssembly program of 875 bytes, as base64.
+// Made by book/tools/kernel.py from matmul.wat: a WebAssembly program of 875 bytes, as base64.
 window.bwMatmul =
   "AGFzbQEAAAABCgFgBn9/f39/fwADAgEABQMBAAEHFQIGbWVtb3J5AgAIbXVsdGlwbHkAAAqTBQGQBQIIfwt7IARBAnQh" +
   "CSAFQQV0IQoDQEEAIQcCQANAIAcgA04NASAAIAcgCWxqIQsgAiAHIApsaiAGQQV0aiENIAEhDCAEIQj9DAAAAAAAAAAA" +

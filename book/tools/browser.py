@@ -1,7 +1,7 @@
 """Find a Chromium for the browser tests, or get one.
 
-`find()` is what the tests call. `python book/browser.py` also installs one where that is possible;
-where it is not, it says what will be skipped, and with CI=true it fails instead.
+`find()` is what the tests call. `python book/tools browser` also installs one where that is
+possible; where it is not, it says what will be skipped, and with CI=true it fails instead.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -45,7 +46,7 @@ def install() -> None:
         subprocess.call([sys.executable, "-m", "playwright", "install", "chromium"])
 
 
-def main() -> int:
+def main(words: Sequence[str] = ()) -> int:
     """Exit 0 if a Chromium is there, or if its absence may be announced and skipped."""
     if find() is None:
         print("no Chromium found: trying to install one")
@@ -61,7 +62,3 @@ def main() -> int:
         file=sys.stderr,
     )
     return 1 if os.environ.get("CI", "").lower() not in ("", "0", "false", "no") else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,6 @@
 """The built book as readers get it: from a server that compresses text, and over a slow line.
 
-For book/weights.py and the tests, on this machine only.
+For weights.py beside this and the tests, on this machine only.
 """
 
 from __future__ import annotations

@@ -10,7 +10,9 @@ import json
 import re
 from pathlib import Path
 
-WEIGHTS = Path(__file__).resolve().parents[1] / "bayeswind_lib" / "checkpoints" / "weights"
+from . import ROOT
+
+WEIGHTS = ROOT / "bayeswind_lib" / "checkpoints" / "weights"
 
 
 def files_of(script: str) -> list[str]:

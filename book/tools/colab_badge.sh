@@ -1,7 +1,7 @@
 #!/bin/sh
 # Put the badge's file on the branch `badges`, as its only commit; nothing else changes.
 #
-#     sh book/colab_badge.sh colab.json
+#     sh book/tools/colab_badge.sh colab.json
 #
 # The branch shares no history with the book: a robot writes to it every week, and the book's own
 # history stays the authors'.

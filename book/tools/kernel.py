@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import base64
 import textwrap
-from pathlib import Path
+from collections.abc import Sequence
 
-WEB = Path(__file__).resolve().parents[1] / "bayeswind_lib" / "widgets" / "web"
+from . import ROOT
+
+WEB = ROOT / "bayeswind_lib" / "widgets" / "web"
 SOURCE, SCRIPT = WEB / "matmul.wat", WEB / "matmul.js"
 HEAD = """\
-// Made by book/kernel.py from matmul.wat: a WebAssembly program of {bytes} bytes, as base64.
+// Made by book/tools/kernel.py from matmul.wat: a WebAssembly program of {bytes} bytes, as base64.
 window.bwMatmul =
 """
 
@@ -31,6 +33,8 @@ def script() -> str:
     return HEAD.format(bytes=len(program)) + " +\n".join(f'  "{line}"' for line in lines) + ";\n"
 
 
-if __name__ == "__main__":
+def main(words: Sequence[str] = ()) -> int:
+    """Write the script."""
     SCRIPT.write_text(script(), "utf-8")
     print(SCRIPT)
+    return 0

@@ -1,10 +1,10 @@
 """Make chapters/*.ipynb (for Colab, Jupyter and the tests) from chapters/*.md: one way, no outputs.
 
-    python book/build_notebooks.py            write what is out of step
-    python book/build_notebooks.py --check    write nothing; exit 1 if anything is out of step
+    python book/tools notebooks            build the book, write what is out of step
+    python book/tools notebooks --check    write nothing; exit 1 if anything is out of step
 
-The numbers in the text come from the book's build (`_build/labels.json`), so build the book first:
-`make notebooks` does both. A notebook whose text agrees and whose numbers agree within a tolerance
+The numbers in the text come from the book's build (`_build/labels.json`), which comes first.
+A notebook whose text agrees and whose numbers agree within a tolerance
 is left alone: another processor must not rewrite it. Nobody edits an .ipynb.
 """
 
@@ -15,14 +15,15 @@ import hashlib
 import json
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import jupytext
 import nbformat
 from pybtex.database import parse_file
 
-import address
-from plain_markdown import Book, agrees, caption, left_over, plain, settle
+from . import address
+from .plain_markdown import Book, agrees, caption, left_over, plain, settle
 
 METADATA = {
     "accelerator": "GPU",
@@ -81,7 +82,7 @@ def cells_of(notebook, book: Book, bootstrap: str) -> list:
             cells += [nbformat.v4.new_markdown_cell(text)] if text else []
         elif "bootstrap" in tags:
             if cell.source.strip() != address.PLACEHOLDER:
-                book.problem("the bootstrap cell is not the one in book/address.py")
+                book.problem("the bootstrap cell is not the one in book/tools/address.py")
             cells.append(code_cell(bootstrap, cell))
         elif "remove-cell" not in tags:
             cells.append(code_cell(cell.source, cell))
@@ -189,17 +190,13 @@ def make(root: Path = address.ROOT, check: bool = False) -> list[str]:
     return problems + [f"{name}: its made lines are out of step" for name in stale if check]
 
 
-def main() -> int:
+def main(words: Sequence[str] | None = None) -> int:
     """The command line; see the module's first lines."""
     parser = argparse.ArgumentParser(description=re.sub(r"\n.*", "", __doc__, flags=re.S))
     parser.add_argument("--check", action="store_true", help="write nothing, only compare")
-    problems = make(check=parser.parse_args().check)
+    problems = make(check=parser.parse_args(words).check)
     for words in problems:
         print(words, file=sys.stderr)
     if problems:
         print("run `make notebooks` and commit what it writes", file=sys.stderr)
     return 1 if problems else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

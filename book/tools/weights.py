@@ -7,15 +7,15 @@ read to its end. The page on checks shows the record; a test weighs the pages ag
 from __future__ import annotations
 
 import json
-import sys
+from collections.abc import Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import browser
-from serving import SLOW, compressing, slow_line
+from . import ROOT, browser
+from .serving import SLOW, compressing, slow_line
 
-FILE = Path(__file__).resolve().parent / "weights.json"
-SITE = FILE.parents[1] / "_build" / "html"
+FILE = ROOT / "book" / "weights.json"
+SITE = ROOT / "_build" / "html"
 LIMIT = 1_500_000  # bytes of a page, compressed, without the weights of networks
 FIRST_FIGURE = 4.0  # seconds until the first figure is there, over the slow line
 TIMED = ("book/intro", "book/playground", "chapters/03_training")
@@ -129,7 +129,7 @@ def measure(site: Path) -> dict:
     return {"limits": limits, "line": SLOW, "first_figure": seconds, "pages": pages}
 
 
-def main() -> int:
+def main(words: Sequence[str] = ()) -> int:
     """Write the record, and say which page is the heaviest."""
     record = measure(SITE)
     FILE.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
@@ -139,7 +139,3 @@ def main() -> int:
     for name, seconds in record["first_figure"].items():
         print(f"first figure of {name} after {seconds} s")
     return int(heaviest["compressed"] > LIMIT)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

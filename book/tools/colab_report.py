@@ -1,6 +1,6 @@
-"""From the report of book/colab_check.py to what people see: an issue's text, and a badge.
+"""From the report of colab_check.py to what people see: an issue's text, and a badge.
 
-    python3 book/colab_report.py report.json --issue issue.md --badge colab.json --run ADDRESS
+    python3 book/tools colab-report report.json --issue issue.md --badge colab.json --run ADDRESS
 
 The last line it prints is `passed` or `failed`. A report that is missing or empty counts as failed:
 then the run itself broke off. `--badge` is read first, if it is there: a failure keeps the date of
@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -84,7 +83,7 @@ def badge(report: dict, before: dict) -> dict:
 def main(words: Sequence[str] | None = None) -> int:
     """The command line; see the module's first lines."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("report", type=Path, help="what book/colab_check.py wrote")
+    parser.add_argument("report", type=Path, help="what colab-check wrote")
     parser.add_argument("--issue", type=Path, required=True, help="the issue's text, to be written")
     parser.add_argument("--badge", type=Path, required=True, help="the badge, brought up to date")
     parser.add_argument("--run", required=True, help="the address of the run's log")
@@ -95,7 +94,3 @@ def main(words: Sequence[str] | None = None) -> int:
     given.badge.write_text(json.dumps(made, indent=1) + "\n", "utf-8")
     print("passed" if passed(report) else "failed")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,13 +1,13 @@
 #!/bin/sh
 # Keep at most one open issue about notebooks that fail on Colab.
 #
-#     sh book/colab_issue.sh passed|failed issue.md
+#     sh book/tools/colab_issue.sh passed|failed issue.md
 #
 # failed: opens the issue, or gives the open one the new text. passed: closes it. Needs `gh`.
 set -eu
 
 label=colab
-title=$(cd "$(dirname "$0")" && python3 -c 'import colab_report; print(colab_report.TITLE)')
+title=$(cd "$(dirname "$0")/.." && python3 -c 'from tools import colab_report; print(colab_report.TITLE)')
 gh label create "$label" --force --color B60205 \
     --description "Notebooks that fail in Colab's public image"
 number=$(gh issue list --label "$label" --state open --limit 1 --json number --jq '.[0].number // ""')

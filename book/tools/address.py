@@ -2,26 +2,28 @@
 
 That place is `repository.url` in `_config.yml`.
 
-Every link, badge, Colab button and install line is made here. `python book/address.py` prints what
-follows from the address; lines in README.md and CITATION.cff that carry it stand between markers
-and are written by `book/build_notebooks.py` (`refresh` below).
+Every link, badge, Colab button and install line is made here. `python book/tools address` prints
+what follows from it; lines in README.md and CITATION.cff that carry it stand between markers and
+are written by `make notebooks` (`refresh` below).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 
 import yaml
 
-ROOT = Path(__file__).resolve().parents[1]
+from . import ROOT
+
 MADE = {"README.md": ("<!-- made: {} -->", "<!-- end -->"), "CITATION.cff": ("# made: {}", "# end")}
 
 # What stands in a chapter's .md in place of the cell that a notebook gets.
 PLACEHOLDER = """\
-# On Colab this cell first installs the helper package; book/build_notebooks.py writes that line.
+# On Colab this cell first installs the helper package; `make notebooks` writes that line.
 import bayeswind_lib"""
 
 BOOTSTRAP = """\
@@ -187,5 +189,7 @@ def refresh(root: Path = ROOT, check: bool = False) -> list[str]:
     return stale
 
 
-if __name__ == "__main__":
+def main(words: Sequence[str] = ()) -> int:
+    """Print what follows from the address."""
     print(f"repository  {repository()}\nsite        {site()}\n\n{bootstrap_cell()}")
+    return 0

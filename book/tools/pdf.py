@@ -27,11 +27,9 @@ from urllib.parse import unquote, urlsplit
 
 import yaml
 
-import address
-import browser
+from . import ROOT, address, browser
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent
 SITE = ROOT / "_build" / "html"
 OUTPUT = ROOT / "_build" / "bayesian-wind-tunnel.pdf"
 
@@ -103,8 +101,8 @@ def require_chromium() -> str:
     if path and Path(path).is_file():
         return path
     raise CannotPrint(
-        f"no Chromium ({path or 'none found'}): run `python book/browser.py`, install the package "
-        "`chromium`, or name one in BAYESWIND_CHROMIUM"
+        f"no Chromium ({path or 'none found'}): run `python book/tools browser`, install the "
+        "package `chromium`, or name one in BAYESWIND_CHROMIUM"
     )
 
 
@@ -599,7 +597,7 @@ def finish(parts: list[Part], book: Book) -> bytes:
     about["/Subject"] = f"Version {address.version()}, {address.site()}"
     if day := committed().replace("-", ""):
         about["/CreationDate"] = about["/ModDate"] = f"D:{day}000000Z"
-    writer.metadata = {**about, "/Creator": "book/pdf.py"}
+    writer.metadata = {**about, "/Creator": "book/tools/pdf.py"}
     root = writer.root_object
     root[NameObject("/Lang")] = TextStringObject("en")
     root[NameObject("/PageMode")] = NameObject("/UseOutlines")
@@ -629,8 +627,8 @@ def make(
     return book
 
 
-def main(documents: Sequence[str]) -> int:
-    """`python book/pdf.py [chapters/03_training ...]`: all pages, or those that are named."""
+def main(documents: Sequence[str] = ()) -> int:
+    """`python book/tools pdf [chapters/03_training ...]`: all pages, or those that are named."""
     start = time.perf_counter()
     try:
         book = make(documents=documents or None)
@@ -643,7 +641,3 @@ def main(documents: Sequence[str]) -> int:
     last = max(page for page, _ in book.places.values())
     print(f"{shown(OUTPUT)}: {last} pages, {size:.1f} MB, {time.perf_counter() - start:.0f} s")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -10,12 +10,13 @@ import os
 import subprocess
 import sys
 import time
-from pathlib import Path
+from collections.abc import Sequence
 
-ROOT = Path(__file__).resolve().parents[1]
+from . import ROOT
+
 VENV = ROOT / ".venv"
 STAMP = VENV / "installed.sha256"
-BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
+PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
 def key() -> str:
@@ -42,21 +43,18 @@ def make_venv() -> None:
     run(sys.executable, "-m", "venv", VENV)
 
 
-def main() -> None:
+def main(words: Sequence[str] = ()) -> int:
     """Install if the stamp does not match."""
     if sys.version_info < (3, 11):
         sys.exit(f"Python {sys.version.split()[0]} is too old: the book needs 3.11 or newer")
     if STAMP.is_file() and STAMP.read_text() == key():
-        return
+        return 0
     start = time.perf_counter()
-    if not (BIN / "python").exists() and not (BIN / "python.exe").exists():
+    if not PYTHON.exists():
         make_venv()
     print("installing the packages of requirements.txt into .venv (once; a few minutes)")
-    run(BIN / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+    run(PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
         "-r", "requirements.txt")  # fmt: skip
     STAMP.write_text(key())
     print(f"installed in {time.perf_counter() - start:.0f} s")
-
-
-if __name__ == "__main__":
-    main()
+    return 0

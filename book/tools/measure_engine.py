@@ -11,17 +11,18 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 
 import bayeswind_lib as bw
-import browser as browsers
-import networks
 from bayeswind_lib.training.environment import describe_environment
 from bayeswind_lib.widgets import __file__ as widgets_file
+
+from . import browser as browsers
+from . import networks
 
 MAIN, FIRST = "bijection-transformer", "bijection-transformer-classroom"
 N_PROMPTS, SEED = 1000, 0
@@ -192,8 +193,10 @@ def measure() -> dict:
     }  # fmt: skip
 
 
-if __name__ == "__main__":
+def main(words: Sequence[str] = ()) -> int:
+    """Measure with one thread, print and store."""
     torch.set_num_threads(1)
     record = measure()
     print(json.dumps(record, indent=1))
     bw.ledger.store.write("engine", record)
+    return 0

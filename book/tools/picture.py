@@ -9,14 +9,16 @@ from __future__ import annotations
 import io
 import json
 import re
-from pathlib import Path
+from collections.abc import Sequence
 
 import torch
 
 import bayeswind_lib as bw
 
+from . import ROOT
+
 NETWORK = "bijection-transformer"
-FILE = Path(__file__).resolve().parent / "_static" / "picture.svg"
+FILE = ROOT / "book" / "_static" / "picture.svg"
 N_EPISODES = 512
 
 
@@ -58,6 +60,8 @@ def held(text: str) -> dict[str, list[float]]:
     return json.loads(re.search(r"<!-- numbers (\{.*?\}) -->", text)[1])
 
 
-if __name__ == "__main__":
+def main(words: Sequence[str] = ()) -> int:
+    """Draw and write it."""
     FILE.write_text(svg(plot()), "utf-8")
     print(f"wrote {FILE.name}, {FILE.stat().st_size / 1000:.0f} kB")
+    return 0

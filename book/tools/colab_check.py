@@ -1,8 +1,8 @@
 """Run the notebooks as a reader on Colab does, and write down how each of them ended.
 
-    python3 book/colab_check.py report.json                 all, from the tag that the buttons open
-    python3 book/colab_check.py report.json --here          all, as they lie in this checkout
-    python3 book/colab_check.py report.json a.ipynb b.ipynb the named files
+    python3 book/tools colab-check report.json           all, from the tag that the buttons open
+    python3 book/tools colab-check report.json --here    all, as they lie in this checkout
+    python3 book/tools colab-check report.json a.ipynb   the named files
 
 .github/workflows/colab.yml runs it every week inside Colab's own image; tests/test_colab.py runs
 notebooks with `run`, below, in an environment that stands in for it. It needs what that image has
@@ -34,8 +34,7 @@ from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
-import address
-import colab_links
+from . import address, colab_links
 
 TIMEOUT = 900  # seconds a cell; the longest takes well under a minute on Colab
 TAIL = 40  # lines of an error that are kept
@@ -174,7 +173,7 @@ def check(notebooks: Mapping[str, nbformat.NotebookNode | ValueError]) -> list[O
 
 
 def report(outcomes: Sequence[Outcome], root: Path = address.ROOT) -> dict:
-    """What the run found, as book/colab_report.py reads it."""
+    """What the run found, as colab_report.py reads it."""
     now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
     return {
         "schema": 1,
@@ -198,7 +197,3 @@ def main(words: Sequence[str] | None = None) -> int:
     outcomes = check(from_files(files) if files else from_tag())
     given.report.write_text(json.dumps(report(outcomes), indent=1) + "\n", "utf-8")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,6 @@
 """Where the book's Colab buttons lead: each must open a notebook that is there, at the right tag.
 
-    python book/colab_links.py     say what is wrong with the built book's links; exit 1 if anything
+    python book/tools colab-links     say what is wrong with the built book's links
 
 A button is an address such as HOST/github/OWNER/NAME/blob/TAG/chapters/01_name.ipynb. Colab asks
 GitHub for that file at that tag. Here the same question is put to a clone, with git.
@@ -12,13 +12,13 @@ import html
 import json
 import re
 import subprocess
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import nbformat
 from nbformat.validator import iter_validate
 
-import address
+from . import address
 
 LINK = re.compile(r"""<a\b[^>]*?\bhref\s*=\s*["']([^"']*)["']""")
 
@@ -99,7 +99,8 @@ def problems(site: Path, repository: Path, root: Path = address.ROOT) -> list[st
     return found
 
 
-if __name__ == "__main__":
+def main(words: Sequence[str] = ()) -> int:
+    """Say what is wrong; 1 if anything is."""
     wrong = problems(address.ROOT / "_build/html", address.ROOT)
     print("\n".join(wrong) or "every Colab link opens a notebook at its tag")
-    sys.exit(1 if wrong else 0)
+    return 1 if wrong else 0

@@ -1,0 +1,167 @@
+"""The steps that more than one command takes, and the commands that are made of steps.
+
+Each runs in .venv (see `__main__.py`) and returns an exit code: 0 when all is well. Words that a
+reader gave after the command's name are handed to the last step.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+from . import ROOT
+
+ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS")}
+# The words for Python that build the pages; a warning is an error.
+BUILD = [
+    "-c", "from jupyter_book.cli.main import main; main()",
+    "build", ".", "-W", "-n", "--keep-going",
+]  # fmt: skip
+RECORDS = "from bayeswind_lib import ledger; print(*ledger.make_records(), sep=chr(10))"
+
+
+def run(*words: object, **environ: str) -> int:
+    """Run a command in the repository's root; its exit code."""
+    return subprocess.call(list(map(str, words)), cwd=ROOT, env={**os.environ, **environ})
+
+
+def python(*words: object, **environ: str) -> int:
+    """Run this Python; its exit code."""
+    return run(sys.executable, *words, **environ)
+
+
+def timed(what: str) -> Callable:
+    """Say at the end of a step that went well how many seconds it took."""
+
+    def decorate(step: Callable[..., int]) -> Callable[..., int]:
+        @functools.wraps(step)
+        def wrapped(words: Sequence[str] = ()) -> int:
+            start = time.perf_counter()
+            code = step(words)
+            if not code:
+                print(f"{what}: {time.perf_counter() - start:.0f} s", flush=True)
+            return code
+
+        return wrapped
+
+    return decorate
+
+
+@timed("book built")
+def html(words: Sequence[str] = ()) -> int:
+    """Build the pages; a warning is an error."""
+    return python(*BUILD, *words)
+
+
+def notebooks(words: Sequence[str] = ()) -> int:
+    """Write the notebooks, with the numbers of the build."""
+    from . import build_notebooks
+
+    if "--check" not in words and (code := html()):
+        return code
+    return build_notebooks.main(list(words))
+
+
+def book(words: Sequence[str] = ()) -> int:
+    """Build the pages and the notebooks, and say where to open the book."""
+    code = notebooks(words)
+    if not code:
+        print("open _build/html/index.html in a browser, or run: make serve")
+    return code
+
+
+def browser(words: Sequence[str] = ()) -> int:
+    """Find a Chromium or get one."""
+    from . import browser
+
+    return browser.main(words)
+
+
+def model(words: Sequence[str] = ()) -> int:
+    """Get the language model."""
+    from . import model
+
+    return model.main(words)
+
+
+def lint(words: Sequence[str] = ()) -> int:
+    """Style and spelling."""
+    return python("-m", "ruff", "check", ".") or python("-m", "codespell_lib")
+
+
+def test(words: Sequence[str] = ()) -> int:
+    """Build the book, then run every check; all parts run whatever the others say."""
+    if code := html() or browser() or model():
+        return code
+    start = time.perf_counter()
+    workers = os.environ.get("WORKERS", "2")
+    failed = {
+        "make lint failed": lint(),
+        "the notebooks are out of step": notebooks(["--check"]),
+        "tests failed": python(
+            "-m", "pytest", "tests", "-n", workers, "--dist", "loadfile", *words, **ONE_THREAD
+        ),
+    }
+    print(f"tests: {time.perf_counter() - start:.0f} s")
+    for what, code in failed.items():
+        if code:
+            print(what)
+    return int(any(failed.values()))
+
+
+def pdf(words: Sequence[str] = ()) -> int:
+    """Print the whole book into one file."""
+    if code := html() or browser():
+        return code
+    from . import pdf
+
+    return pdf.main(list(words))
+
+
+def weights(words: Sequence[str] = ()) -> int:
+    """Weigh every page."""
+    if code := html() or browser():
+        return code
+    from . import weights
+
+    return weights.main()
+
+
+def bench(words: Sequence[str] = ()) -> int:
+    """Measure what the pages say about speed."""
+    if code := browser() or python("-m", "bayeswind_lib", "bench", "--store"):
+        return code
+    from . import measure_engine
+
+    return measure_engine.main()
+
+
+def serve(words: Sequence[str] = ()) -> int:
+    """Serve the built book on this machine."""
+    port = os.environ.get("PORT", "8000")
+    site = ROOT / "_build" / "html"
+    return python("-m", "http.server", port, "--bind", "127.0.0.1", "--directory", site)
+
+
+@timed("records")
+def records(words: Sequence[str] = ()) -> int:
+    """Compute the records anew."""
+    return python("-c", RECORDS)
+
+
+@timed("records of the language model")
+def records_lm(words: Sequence[str] = ()) -> int:
+    """Measure the language model again."""
+    return model() or python("-m", "bayeswind_lib", "language", "--record")
+
+
+def clean(words: Sequence[str] = ()) -> int:
+    """Remove what was built."""
+    for name in ("_build", ".pytest_cache", ".ruff_cache"):
+        shutil.rmtree(ROOT / name, ignore_errors=True)
+    return 0
