@@ -27,7 +27,7 @@ def entropy_bits(log2_prob: torch.Tensor) -> torch.Tensor:
     1.5
     """
     log2_prob = log2_prob.double()
-    return -(log2_prob.exp2() * log2_prob.clamp(min=-1e300)).sum(-1)
+    return 0.0 - (log2_prob.exp2() * log2_prob.clamp(min=-1e300)).sum(-1)  # never -0.0
 
 
 def kl_bits(prob: torch.Tensor, log2_prob: torch.Tensor) -> torch.Tensor:

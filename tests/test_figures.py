@@ -329,7 +329,8 @@ def test_what_cannot_be_drawn_is_refused_in_words(call, said):
 
 def test_numbers_read_as_a_person_writes_them():
     told = {0: "0", 0.00312: "0.0031", 0.000312: "3.1e-4", 3e-4: "3e-4", 1.26811: "1.268", 3.0: "3",
-            0.1: "0.1", 153.2: "153", -0.25: "-0.25", 1e-9: "1e-9", float("inf"): "infinite"}  # fmt: skip
+            0.1: "0.1", 153.2: "153", -0.25: "-0.25", 1e-9: "1e-9", float("inf"): "infinite",
+            2.2e-16: "≈ 0", -3e-17: "≈ 0"}  # fmt: skip
     assert {value: words.number(value) for value in told} == told
     assert words.quantity(float("inf")) == "infinite" and words.quantity(0.0031) == "0.0031 bits"
 

@@ -322,3 +322,8 @@ def test_accuracy_counts_ties_by_their_share():
     assert scoring.accuracy(guess, episodes) == (0.25, pytest.approx(0.25))
     with pytest.raises(ValueError, match="gaussian: accuracy needs labels"):
         scoring.accuracy(guess, bw.tunnels.Regression(2, 3).sample(2, rng()))
+
+
+def test_no_entropy_is_minus_zero():
+    sure = torch.eye(4, dtype=torch.float64)
+    assert not torch.signbit(entropy_bits(sure.log2())).any()

@@ -498,21 +498,27 @@ def _renamed(rng):
 # --- how much leaks ----------------------------------------------------------------------------
 
 
+EPSILON_SETTINGS = ((0.007, 20, 19), (0.0169, 20, 19), (0.001, 20, 20), (0.03, 8, 8), (0.004, 12, 3))
+SEVERAL_ROOTS = (0.15, 8, 3)  # three leaks below 1/2 have this error
+
+
 def check_epsilon(answer) -> Report:
-    """Grade `my_epsilon(bits, n_values, n_pairs)`: the leak that has this entropy error.
+    """Grade `my_epsilon(bits, n_values, n_pairs)`: the smallest leak that has this entropy error.
 
     The exact posterior of the bijection tunnel (distinct keys) is multiplied by 1 - epsilon and
     epsilon is spread evenly over the used values, where there are any.
     """
 
     def settings():
-        for bits, V, K in ((0.007, 20, 19), (0.0169, 20, 19), (0.001, 20, 20), (0.03, 8, 8), (0.004, 12, 3)):
+        for bits, V, K in (*EPSILON_SETTINGS, SEVERAL_ROOTS):
             epsilon = _number(answer(bits, V, K))
             if not 0 < epsilon < 0.5:
                 return f"{bits} bits, V = {V}, K = {K}: you say {epsilon:.4g}, a leak is a small positive share"
             got = _entropy_error(partial(baselines.Leaky, epsilon=epsilon), V, K)
             if abs(got / bits - 1) > 2e-3:
                 return _epsilon_slip(epsilon, got, bits, V, K)
+            if epsilon > 1 / V:  # below that the error only grows, and reaches `bits`
+                return f"{bits} bits, V = {V}, K = {K}: {epsilon:.4g} has this error, but so has a smaller leak"
         return None
 
     return grade("my_epsilon", [settings])

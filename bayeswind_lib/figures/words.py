@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 # What a measure is called, and its unit ("" for a probability between 0 and 1).
+ROUNDING = 1e-12  # below it a difference between numbers of ordinary size is only rounding
 MEASURES = {
     "entropy_mae": ("entropy error", "bits"),
     "kl": ("KL divergence", "bits"),
@@ -33,16 +34,20 @@ def measure_name(measure: str) -> tuple[str, str]:
 def number(value: float, digits: int = 2) -> str:
     """A number as a person writes it: `digits` significant below 1, two more from 1 on.
 
+    What is nothing but rounding (below `ROUNDING`) has no digits: another processor has others.
+
     >>> number(0.00312), number(0.000312), number(1.26811), number(3.0), number(float("inf"))
     ('0.0031', '3.1e-4', '1.268', '3', 'infinite')
+    >>> number(2.2e-16), number(0.0)
+    ('≈ 0', '0')
     """
     value = float(value)
     if math.isnan(value):
         return "not defined"
     if math.isinf(value):
         return "infinite" if value > 0 else "minus infinite"
-    if value == 0:
-        return "0"
+    if abs(value) < ROUNDING:
+        return "≈ 0" if value else "0"
     if abs(value) >= 1e5 or abs(value) < 1e-3:
         mantissa, exponent = f"{value:.{max(digits - 1, 0)}e}".split("e")
         mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
@@ -100,7 +105,7 @@ def with_unit(words: str, unit: str) -> str:
 
 def rounded(values: np.ndarray) -> np.ndarray:
     """The values, with what float64 rounding leaves of zero (below 1e-12) set to zero."""
-    return np.where(np.abs(values) < 1e-12, 0.0, values)
+    return np.where(np.abs(values) < ROUNDING, 0.0, values)
 
 
 def array(values) -> np.ndarray:

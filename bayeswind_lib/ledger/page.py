@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from html import escape
 
+from bayeswind_lib.figures import words
 from bayeswind_lib.ledger import trained
 
 MARKS = {
@@ -313,9 +314,11 @@ def _like(value: float, printed: str) -> str:
 
 
 def _short(value: float | str) -> str:
-    """Four significant digits; large numbers in full."""
+    """Four significant digits; large numbers in full, what is only rounding without digits."""
     if isinstance(value, str):
         return "infinite" if value == "inf" else value
+    if 0 < abs(value) < words.ROUNDING:
+        return "≈ 0"
     return _thousands(value) if abs(value) >= 1e5 else f"{value:.4g}"
 
 

@@ -21,6 +21,7 @@ CHUNK = "bwData"
 FOLDER = "_static/data"
 SHOWN = 40  # rows, or columns of a table of numbers, that are shown at most
 DIGITS = 4
+ROUNDING = 1e-12  # below it a number has no digits: another processor prints others
 
 
 class figure_numbers(nodes.General, nodes.Element):  # noqa: N801 - docutils names nodes so
@@ -218,6 +219,8 @@ def cell(value) -> str:
 
     >>> cell(0.123456), cell(12), cell(float("nan")), cell(2e-5), cell(1234567.0)
     ('0.1235', '12', '–', '2e-5', '1.235e6')
+    >>> cell(-0.0), cell(3e-17)
+    ('0', '≈ 0')
     """
     if not isinstance(value, float):
         return html.escape(str(value))
@@ -225,6 +228,8 @@ def cell(value) -> str:
         return "–"
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
+    if abs(value) < ROUNDING:
+        return "≈ 0" if value else "0"
     text = f"{value:.{DIGITS}g}"
     mantissa, exponent, power = text.partition("e")
     return f"{mantissa}e{int(power)}" if exponent else text
