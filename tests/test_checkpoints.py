@@ -364,6 +364,30 @@ def test_content_is_on_disk_before_it_gets_its_name(tmp_path, monkeypatch):
     assert happened[2][0] == "sync"  # the folder, so that the new name lasts
 
 
+def test_files_can_be_written_where_folders_cannot_be_opened(tmp_path, monkeypatch):
+    """Windows refuses to open a folder; the files themselves are synced there too."""
+    opened, synced, real_open, sync = [], [], os.open, os.fsync
+
+    def windows_open(path, *words, **settings):
+        if os.path.isdir(path):
+            opened.append(path)
+            raise PermissionError(13, "Permission denied", str(path))
+        return real_open(path, *words, **settings)
+
+    monkeypatch.setattr(os, "open", windows_open)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (synced.append(descriptor), sync(descriptor)))
+    path = checkpoints.save(*trained(), "bijection-transformer-tiny", 0, tmp_path)
+    assert opened and len(synced) == 2
+    assert checkpoints.load_file(path).record["seed"] == 0
+
+
+def test_the_name_that_was_asked_for_is_the_one_in_the_record(saved, tmp_path):
+    """A network saved under another name is that network from then on."""
+    model = checkpoints.load_file(saved)
+    path = checkpoints.save(model, model.record, "bijection-transformer-other", 0, tmp_path / "new")
+    assert checkpoints.read_record(path)["name"] == "bijection-transformer-other"
+
+
 def test_new_weights_beside_an_old_record_are_refused(saved, monkeypatch):
     """A crash between the two files of a checkpoint: never a silent mixture."""
     model, record = trained()

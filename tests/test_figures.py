@@ -457,3 +457,12 @@ def test_numbers_beside_the_curves_are_kept_too():
     assert told["what happened"][-2:].tolist() == [3.0, 4.0] and told["x"][-2:].tolist() == [1.0, 2.5]
     told = figures.ellipses({"prior": ((0, 0), np.eye(2))}, point=(2.0, 3.0)).data
     assert told["belief"].tolist() == ["prior", "the truth"] and told["first weight"].tolist() == [0.0, 2.0]
+
+
+def test_a_training_loss_bears_the_unit_in_which_it_is_stored():
+    """The loop stores bits: an outcome that is even between two values costs 1, not 0.69."""
+    episodes = bw.tunnels.Bijection(2).sample(4, torch.Generator().manual_seed(0))
+    loss = float(bw.training.loop.loss_bits(torch.zeros(4, 2, 2), episodes, "sampled"))
+    unit = words.measure_name("loss")[1]
+    assert (loss, unit) == (1.0, "bits")
+    assert "bits" in figures.learning_curves({"a": record(0.1)}, measure="loss").figure.axes[0].get_ylabel()

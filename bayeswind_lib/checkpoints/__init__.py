@@ -7,8 +7,10 @@ another folder.
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
+import re
 from pathlib import Path
 
 import torch
@@ -38,6 +40,15 @@ def path_of(name: str, seed: int = 0, folder: str | Path | None = None) -> Path:
     return Path(folder or weights_folder()) / f"{name}-seed{seed}.safetensors"
 
 
+def check_name(name: str) -> None:
+    """ValueError if a network cannot be called so: the name is a part of its file's name."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
+        raise ValueError(
+            f"{name!r} is no name for a network: write letters, digits, -, _ and . only, "
+            "for example bijection-transformer-mine; the folder is an option of its own"
+        )
+
+
 def save(
     model: nn.Module, record: dict, name: str, seed: int = 0, folder: str | Path | None = None,
     dtype: torch.dtype = torch.float32,
@@ -53,9 +64,12 @@ def save(
         dtype: number type of the stored weights.
     Returns:
         the path of the weights; the record lies beside it with the suffix `.json`.
+    Raises:
+        ValueError: for a name that is none, or a record that lacks an entry.
     """
+    check_name(name)
     path = path_of(name, seed, folder)
-    full = {"name": name, **record, "seed": seed, "dtype": str(dtype).removeprefix("torch.")}
+    full = {**record, "name": name, "seed": seed, "dtype": str(dtype).removeprefix("torch.")}
     missing = [key for key in REQUIRED if key not in {*full, "sha256"}]
     if missing:
         raise ValueError(f"the record of {name} lacks {', '.join(missing)}")
@@ -122,13 +136,25 @@ def load(name: str, seed: int = 0, device: str | torch.device = "cpu") -> nn.Mod
     """A network that ships with the book, for example `load("bijection-transformer")`.
 
     Raises:
-        CheckpointError: if there is none of that name and seed; the message lists what there is.
+        CheckpointError: if there is none of that name and seed; the message names those that are close.
     """
     path = path_of(name, seed)
     if not path.is_file():
-        known = ", ".join(f"{row['name']} (seed {row['seed']})" for row in shipped()) or "none"
-        raise CheckpointError(f"{path}: no network {name!r} with seed {seed} is shipped; there are: {known}")
+        raise CheckpointError(f"no network {name!r} with seed {seed} is shipped; {_near(name)}")
     return load_file(path, device)
+
+
+def _near(name: str) -> str:
+    """Which seeds of a network ship, or which names are close to one that does not."""
+    seeds: dict[str, list[int]] = {}
+    for path in weights_folder().glob("*-seed*.safetensors"):
+        known, _, seed = path.stem.rpartition("-seed")
+        seeds.setdefault(known, []).append(int(seed))
+    if name in seeds:
+        return f"there are: {', '.join(f'seed {seed}' for seed in sorted(seeds[name]))}"
+    close = difflib.get_close_matches(name, sorted(seeds), n=3, cutoff=0.5)
+    found = f"close to it: {', '.join(close)}; " if close else ""
+    return f"{found}{len(seeds)} networks ship, `python -m bayeswind_lib list` shows them"
 
 
 def variant_of(record: dict) -> str | None:
@@ -162,12 +188,19 @@ def content(file: str) -> bytes:
 def shipped(folder: str | Path | None = None) -> list[dict]:
     """The records of all shipped networks, or of those in another folder, sorted by name and seed.
 
-    A training run's own state, which may lie beside them, is none.
+    In another folder, every weights file with a record beside it counts, whatever its name. A training
+    run's own state, which may lie there, has none.
+
+    Raises:
+        CheckpointError: if there is no such folder, or a record is missing or damaged.
     """
     place = Path(folder or weights_folder())
     if folder is not None and not place.is_dir():
         raise CheckpointError(f"{place}: no such folder")
-    records = [read_record(path) for path in place.glob("*-seed*.safetensors")]
+    files = {*place.glob("*-seed*.safetensors")}
+    if folder is not None:
+        files |= {path for path in place.glob("*.safetensors") if path.with_suffix(".json").is_file()}
+    records = [read_record(path) for path in files]
     return sorted(records, key=lambda record: (record["name"], record["seed"]))
 
 

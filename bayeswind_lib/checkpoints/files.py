@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import tempfile
 from pathlib import Path
 
 import torch
@@ -30,11 +31,33 @@ def write_atomically(path: str | Path, content: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, path)
-    folder = os.open(path.parent, os.O_RDONLY)
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Force a folder's new names to disk, where the system opens folders (Windows refuses)."""
     try:
-        os.fsync(folder)
+        descriptor = os.open(folder, os.O_RDONLY)
+    except PermissionError:
+        return
+    try:
+        os.fsync(descriptor)
     finally:
-        os.close(folder)
+        os.close(descriptor)
+
+
+def check_writable(folder: str | Path) -> None:
+    """Make a folder if need be, and try to write into it: before hours of work, not after them.
+
+    Raises:
+        OSError: if files cannot be written there.
+    """
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as problem:
+        raise type(problem)(f"{folder}: nothing can be written there ({problem.strerror}); name another folder") from None
 
 
 def write_tensors(path: str | Path, tensors: dict[str, torch.Tensor], note: dict | None = None) -> str:

@@ -16,7 +16,7 @@ MEASURES = {
     "tv": ("total variation", ""),
     "support_leak": ("probability on impossible values", ""),
     "entropy": ("entropy", "bits"),
-    "loss": ("training loss", "nats"),
+    "loss": ("training loss", "bits"),
 }
 
 
