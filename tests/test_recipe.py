@@ -8,8 +8,9 @@ from dataclasses import FrozenInstanceError, fields
 
 import pytest
 
-from bayeswind_lib import training
+from bayeswind_lib import checkpoints, training
 from bayeswind_lib.training import PRESETS, Recipe
+from bayeswind_lib.training.plans import PLANS, plan
 from bayeswind_lib.training.presets import RATES, variants
 
 BUILT_IN = ("bijection", "hmm", "recall", "recurrence", "regression")
@@ -77,6 +78,8 @@ REFUSED = {
     "optimiser": (lambda: BASE.but(optimiser="sgd"), "'sgd': choose one of adamw, muon"),
     "schedule": (lambda: BASE.but(schedule="step"), "'step': choose one of linear"),
     "precision": (lambda: BASE.but(precision="int8"), "'int8': choose one of float32"),
+    "seed": (lambda: BASE.but(seed=-1), "seed is -1: it must be at least 0"),
+    "data seed": (lambda: BASE.but(data_seed=-1), "data_seed is -1: it must be at least 0"),
     "steps": (lambda: BASE.but(steps=0), "steps is 0: it must be at least 1"),
     "batch": (lambda: BASE.but(batch_size=0), "batch_size is 0"),
     "evaluation": (lambda: BASE.but(eval_episodes=1), "eval_episodes is 1: it must be at least 2"),
@@ -165,6 +168,29 @@ def test_every_variant_changes_the_recipe(pair):
     assert joined.supervision == "sampled"  # the last one counts
     with pytest.raises(ValueError, match="'sideways'.*posterior"):
         training.recipe(*pair, "classroom", "sideways")
+
+
+def test_a_warm_up_that_would_not_end_is_cut_to_half_of_the_run():
+    for steps, wanted in ((50, 25), (100, 50), (1, 0), (101, 100), (2000, 100)):
+        assert training.recipe("bijection", "mamba", "classroom", steps=steps).warmup_steps == wanted
+    assert training.recipe("bijection", "transformer", "paper", steps=20).warmup_steps == 10
+    with pytest.raises(ValueError, match="warmup_steps is 60 in a run of 50"):
+        training.recipe("bijection", "mamba", "classroom", steps=50, warmup_steps=60)
+
+
+def test_the_published_preset_takes_the_precision_of_the_device_and_plans_do_not():
+    """A cell of a plan is one run on every machine, under the tag that its stored results bear."""
+    assert training.recipe("bijection", "transformer", "paper").precision == "auto"
+    cells = [cell for name in PLANS for cell in plan(name) if cell.preset == "paper"]
+    assert {cell.recipe.precision for cell in cells} == {"bfloat16"}
+    assert "hmm-transformer-seed0-c5c4f555" in {cell.key for cell in cells}
+
+
+def test_recipes_that_were_stored_keep_their_tags():
+    stored = [record for record in checkpoints.shipped() if "recipe_tag" in record]
+    assert len(stored) > 20
+    for record in stored:
+        assert Recipe.from_dict(record["recipe"]).tag == record["recipe_tag"], record["name"]
 
 
 def test_changes_add_to_the_sizes_of_a_preset():

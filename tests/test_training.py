@@ -214,6 +214,32 @@ def test_best_precision_is_one_that_a_recipe_takes():
         assert smoke(precision=training.best_precision(device)).precision
 
 
+@pytest.mark.parametrize("fast", ["float32", "bfloat16"])
+def test_the_precision_auto_is_settled_when_a_run_starts(monkeypatch, fast):
+    """The record says which it was, and bears the tag of a recipe that asks for it by name."""
+    monkeypatch.setattr(loop, "best_precision", lambda device: fast)
+    model, record = train(smoke(precision="auto"))
+    named, _ = train(smoke(precision=fast))
+    assert record["recipe"]["precision"] == fast
+    assert record["recipe_tag"] == smoke(precision=fast).tag != smoke(precision="auto").tag
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), named.parameters(), strict=True))
+    optimiser = loop.start(smoke(precision="auto", optimiser="muon")).optimisers[0]
+    assert optimiser.dtype == getattr(torch, fast)
+
+
+def test_a_run_that_is_resumed_elsewhere_keeps_the_precision_it_began_with(monkeypatch, tmp_path):
+    monkeypatch.setattr(loop, "best_precision", lambda device: "bfloat16")
+    with pytest.raises(training.Interrupted):
+        train(smoke(precision="auto"), tmp_path, stop=lambda: True)
+    monkeypatch.setattr(loop, "best_precision", lambda device: "float32")
+    _, record = train(smoke(precision="auto"), tmp_path, resume=True)
+    assert record["recipe"]["precision"] == "bfloat16"
+
+
+def test_the_device_auto_is_a_gpu_where_there_is_one():
+    assert training.check_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
+
+
 PAIRS = [
     (tunnel, architecture, variant)
     for tunnel in bw.tunnels.TUNNELS

@@ -32,7 +32,7 @@ def best_precision(device: torch.device | str) -> str:
         if torch.cuda.is_bf16_supported(including_emulation=False):
             return "bfloat16"
         return "tf32" if torch.cuda.get_device_capability(device)[0] >= 8 else "float32"
-    if device.type == "cpu" and torch.ops.mkldnn._is_mkldnn_bf16_supported():
+    if device.type == "cpu" and torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported():
         return "bfloat16"
     return "float32"
 

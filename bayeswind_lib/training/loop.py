@@ -25,9 +25,14 @@ from torch.nn import functional as F
 from tqdm.auto import tqdm
 
 from bayeswind_lib import models, tunnels
-from bayeswind_lib.checkpoints.files import CheckpointError, read_tensors, write_tensors
+from bayeswind_lib.checkpoints.files import (
+    CheckpointError,
+    check_writable,
+    read_tensors,
+    write_tensors,
+)
 from bayeswind_lib.scoring import score_episodes
-from bayeswind_lib.training.environment import describe_environment
+from bayeswind_lib.training.environment import best_precision, describe_environment
 from bayeswind_lib.training.optimiser import Muon, split_parameters
 from bayeswind_lib.training.recipe import Recipe
 
@@ -62,7 +67,7 @@ def generator(device: torch.device | str, *seeds: int) -> torch.Generator:
 
 
 def check_device(name: str) -> torch.device:
-    """The device called `name`, if work can be done on it.
+    """The device called `name`, if work can be done on it; "auto" is a CUDA GPU where there is one, else the CPU.
 
     Raises:
         ValueError: if there is no such device here, with the names that would work.
@@ -72,9 +77,11 @@ def check_device(name: str) -> torch.device:
         found += ["cuda"] + [f"cuda:{i}" for i in range(torch.cuda.device_count())]
     if torch.backends.mps.is_available():
         found.append("mps")
+    if str(name) == "auto":
+        return torch.device("cuda" if "cuda" in found else "cpu")
     if str(name) not in found:
         raise ValueError(
-            f"device {str(name)!r} is not available here: choose one of {', '.join(found)}"
+            f"device {str(name)!r} is not available here: choose one of {', '.join([*found, 'auto'])}"
         )
     return torch.device(name)
 
@@ -125,8 +132,10 @@ def frozen_parameters(model: nn.Module, patterns: tuple[str, ...]) -> list[nn.Pa
 
 
 def start(recipe: Recipe, device: str = "cpu") -> Run:
-    """A run at step 0."""
+    """A run at step 0; the precision "auto" is settled here."""
     where = check_device(device)
+    if recipe.precision == "auto":
+        recipe = recipe.but(precision=best_precision(where))
     tunnel = tunnels.build(recipe.tunnel, recipe.tunnel_config)
     tunnels.refuse(tunnel)  # of the reader's own, for the most part: told before the run
     model = models.build(recipe.architecture, model_config(recipe), generator("cpu", recipe.seed))
@@ -165,6 +174,8 @@ def load_state(recipe: Recipe, folder: Path, device: str = "cpu") -> Run:
     tensors, note = read_tensors(path)
     if note is None or "recipe" not in note:
         raise CheckpointError(f"{path}: not the state of a training run")
+    if recipe.precision == "auto":  # was settled when the run began, perhaps on another device
+        recipe = recipe.but(precision=note["recipe"]["precision"])
     saved, asked = note["recipe"], recipe.to_dict()
     differing = sorted(k for k in saved.keys() | asked.keys() if saved.get(k) != asked.get(k))
     if differing:
@@ -298,7 +309,7 @@ def train(
     Args:
         recipe: what to do.
         folder: where the run's state and snapshots go; None keeps nothing on disk.
-        device: "cpu", "cuda", ...
+        device: "cpu", "cuda", ..., or "auto": a GPU where there is one.
         resume: go on from the state in `folder` if there is one. Without it, a folder that
             holds a state is refused.
         progress: show a progress bar on standard output.
@@ -308,10 +319,12 @@ def train(
         the network in eval mode, and its record: recipe, config, curve, seconds, environment.
     Raises:
         ValueError: for an unknown device. CheckpointError: for a state that does not fit.
+        OSError: at once, for a folder that cannot be written to.
         Interrupted: on SIGINT or SIGTERM or when `stop` says so, after the state was saved.
     """
     folder = Path(folder) if folder is not None else None
     run = _start_or_resume(recipe, folder, device, resume)
+    recipe = run.recipe
     episodes, fingerprint = evaluation_episodes(recipe)
     episodes = episodes.to(run.device)
     forward = torch.compile(run.model) if recipe.compile else run.model
@@ -363,8 +376,12 @@ def _start_or_resume(recipe: Recipe, folder: Path | None, device: str, resume: b
             raise CheckpointError(
                 f"{folder / STATE}: a run is already there; resume it, or choose another folder"
             )
+        check_writable(folder)
         return load_state(recipe, folder, device)
-    return start(recipe, device)
+    run = start(recipe, device)
+    if folder is not None:
+        check_writable(folder)
+    return run
 
 
 def _evaluate(run: Run, episodes: tunnels.Episodes, loss: torch.Tensor | None) -> dict:

@@ -39,10 +39,14 @@ def cell(
     tunnel: str, architecture: str, variant: str | None = None, seed: int = 0,
     preset: str = "classroom", label: str | None = None, **changes,
 ) -> Cell:
-    """The cell of a preset; `label` replaces the variant in its name."""
+    """The cell of a preset; `label` replaces the variant in its name.
+
+    A cell is the same run on every machine, so its precision is fixed: bfloat16 at the published size.
+    """
     parts = [tunnel, architecture, "" if preset == "paper" else preset, label or variant or ""]
+    fixed = {"precision": "bfloat16"} if preset == "paper" else {}
     wanted = recipe(
-        tunnel, architecture, preset, variant, **{"seed": seed, "data_seed": seed} | changes
+        tunnel, architecture, preset, variant, **{"seed": seed, "data_seed": seed} | fixed | changes
     )
     return Cell("-".join(part for part in parts if part), wanted, preset)
 

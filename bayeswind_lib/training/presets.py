@@ -9,6 +9,8 @@ plain one: another position code, a deeper stack, another supervision.
 
 from __future__ import annotations
 
+import math
+
 from bayeswind_lib import tunnels
 from bayeswind_lib.training.recipe import Recipe
 from bayeswind_lib.tunnels.registry import presets_of, supervision_of
@@ -63,7 +65,7 @@ SPEED = {
     "read": {"steps": 120, "eval_every": 20, "eval_episodes": 128, "warmup_steps": 0},
     "classroom": {"eval_every": 100},
     "paper": {
-        "steps": 9000, "batch_size": 128, "warmup_steps": 50, "precision": "bfloat16",
+        "steps": 9000, "batch_size": 128, "warmup_steps": 50, "precision": "auto",
         "eval_every": 100, "eval_episodes": 512,
     },
 }
@@ -124,7 +126,8 @@ def recipe(
 
     Args:
         variant: one of `variants(tunnel, architecture)`, or several joined by "-".
-        changes: fields of the recipe; `model_config` and `tunnel_config` add to the preset's.
+        changes: fields of the recipe; `model_config` and `tunnel_config` add to the preset's. With
+            `steps` alone, a warm-up that would not end before the run is cut to half of the run.
     Raises:
         ValueError: for a preset, tunnel, architecture, variant or field that does not exist.
 
@@ -142,6 +145,8 @@ def recipe(
         chosen[name] |= changes.pop(name, {})
     if (tunnel, architecture) == ("hmm", "transformer"):
         chosen["model_config"] = _room(chosen) | chosen["model_config"]
+    if changes.get("steps", math.inf) <= chosen.get("warmup_steps", 0):  # of another length: the warm-up follows
+        changes = {"warmup_steps": changes["steps"] // 2} | changes
     return Recipe(tunnel=tunnel, architecture=architecture, **chosen).but(**changes)
 
 

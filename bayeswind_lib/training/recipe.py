@@ -11,12 +11,12 @@ CHOICES = {
     "supervision": ("sampled", "posterior"),
     "optimiser": ("adamw", "muon"),
     "schedule": ("linear", "cosine", "constant"),
-    "precision": ("float32", "tf32", "bfloat16"),
+    "precision": ("float32", "tf32", "bfloat16", "auto"),
 }
 
 LEAST = {
     "steps": 1, "batch_size": 1, "eval_every": 1, "eval_episodes": 2, "grad_clip": 0, "n_snapshots": 0,
-    "pool": 0, "frozen_from": 0,
+    "pool": 0, "frozen_from": 0, "seed": 0, "data_seed": 0, "eval_seed": 0,
 }
 
 # Fields that came later: left out of the tag while they have their default, so that the tag of
@@ -40,7 +40,8 @@ class Recipe:
         schedule, warmup_steps: the learning rate rises linearly over the warm-up, then stays
             or falls to zero at the last step.
         betas, weight_decay, momentum: of the optimisers. grad_clip: largest gradient norm, 0 is off.
-        precision: "float32", or for the matrix products "tf32" or "bfloat16".
+        precision: "float32", or for the matrix products "tf32" or "bfloat16". "auto": the fastest that the
+            device computes in hardware, settled when a run starts; its record names the one that it was.
         compile: hand the network to `torch.compile` (worth it on a GPU).
         seed: of the initial weights. data_seed: of the episodes; update n reads episodes
             that depend on (data_seed, n) alone, which is why a resumed run is exact.
