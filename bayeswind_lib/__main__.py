@@ -17,7 +17,7 @@ except ImportError:  # the one part of the library that needs it
     sys.exit("the command line needs the package typer: pip install typer")
 
 from bayeswind_lib import baselines, checkpoints, scoring, training, tunnels
-from bayeswind_lib.checkpoints.files import write_atomically
+from bayeswind_lib.checkpoints.files import check_writable, write_atomically
 from bayeswind_lib.training import plans
 from bayeswind_lib.training.sweep import describe, is_begun, read_row, read_rows, runs_text
 
@@ -26,26 +26,35 @@ app = typer.Typer(
     help="Train networks in wind tunnels, score them against the exact posterior, list what ships.",
 )
 
+TUNNEL_NAMES = ", ".join(tunnels.TUNNELS)
+NEW_TUNNEL = f"Which task: {TUNNEL_NAMES}; or a Python file that registers one."
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Own = Annotated[Path | None, typer.Option("--tunnel", help="The Python file that registers the network's tunnel, if it is your own.")]
 
 
 def _tunnel_called(tunnel: str) -> str:
     """A tunnel's name; a file that registers one is run first."""
-    return tunnels.load_file(tunnel) if tunnel.endswith(".py") else tunnel
+    if tunnel.endswith(".py"):
+        return tunnels.load_file(tunnel)
+    try:
+        tunnels.find(tunnel)
+    except ValueError as problem:
+        raise ValueError(f"{problem} (here: name the file, my_tunnel.py, in its place)") from None
+    return tunnel
 
 
 @app.command()
 def train(
-    tunnel: Annotated[str, typer.Argument(help="Which task, for example bijection; or a Python file that registers one.")],
-    architecture: Annotated[str, typer.Argument(help="Which network, for example transformer.")],
+    tunnel: Annotated[str, typer.Argument(help=NEW_TUNNEL)],
+    architecture: Annotated[str, typer.Argument(help=f"Which network: {', '.join(training.presets.RATES)}.")],
     preset: Annotated[str, typer.Option(help="smoke | read | classroom | paper")] = "classroom",
     seed: Annotated[int, typer.Option(help="Of the initial weights and of the episodes.")] = 0,
-    device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "cpu",
-    supervision: Annotated[str, typer.Option(help="sampled | posterior")] = "sampled",
+    device: Annotated[str, typer.Option(help="cpu, cuda, ..., or auto: a GPU where there is one.")] = "cpu",
+    supervision: Annotated[str | None, typer.Option(help="sampled | posterior; the tunnel's own by default.")] = None,
     optimiser: Annotated[str | None, typer.Option(help="muon | adamw; the preset's own by default")] = None,
     steps: Annotated[int | None, typer.Option(help="Updates; the preset's own by default.")] = None,
-    precision: Annotated[str | None, typer.Option(help="float32 | tf32 | bfloat16; the preset's own by default.")] = None,
+    warmup: Annotated[int | None, typer.Option(help="Updates in which the rate rises; the preset's own by default, half of --steps at most.")] = None,
+    precision: Annotated[str | None, typer.Option(help="float32 | tf32 | bfloat16 | auto (what the device is fast in); the preset's own by default.")] = None,
     folder: Annotated[Path | None, typer.Option(help="Where the run is kept; runs/<name> by default.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
     save_as: Annotated[str | None, typer.Option(help="Also save the network under this name.")] = None,
@@ -53,13 +62,16 @@ def train(
 ) -> None:
     """Train a network from scratch. Stop it at any moment; go on with --resume."""
     tunnel = _tunnel_called(tunnel)
-    wanted = {"optimiser": optimiser, "steps": steps, "precision": precision}
+    wanted = {
+        "supervision": supervision, "optimiser": optimiser, "steps": steps, "warmup_steps": warmup, "precision": precision,
+    }
     recipe = training.recipe(
-        tunnel, architecture, preset, seed=seed, data_seed=seed, supervision=supervision,
+        tunnel, architecture, preset, seed=seed, data_seed=seed,
         **{key: value for key, value in wanted.items() if value is not None},
     )
-    folder = folder or Path("runs") / f"{tunnel}-{architecture}-{preset}-{supervision}-seed{seed}"
+    folder = folder or Path("runs") / f"{tunnel}-{architecture}-{preset}-{recipe.supervision}-seed{seed}"
     name = save_as or f"{tunnel}-{architecture}-{preset}"
+    checkpoints.check_name(name)
     _train_and_save(recipe, {"preset": preset}, name, folder, device, resume, weights)
 
 
@@ -70,8 +82,11 @@ def retrain(
     device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "cpu",
     folder: Annotated[Path | None, typer.Option(help="Where the run is kept; runs/<name> by default.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
+    own: Own = None,
 ) -> None:
     """Train a shipped network again, by the recipe in its record."""
+    if own is not None:
+        tunnels.load_file(own)
     record = checkpoints.read_record(checkpoints.path_of(network, seed))
     recipe = training.Recipe.from_dict(record["recipe"])
     folder = folder or Path("runs") / f"{network}-seed{seed}"
@@ -84,6 +99,9 @@ def _train_and_save(
     weights: Path | None,
 ) -> None:
     """Run a recipe to its end, score the network on fresh episodes, save both, and say so."""
+    device = str(training.check_device(device))
+    if weights is not None:
+        check_writable(weights)
     typer.echo(f"{recipe.steps} steps of {recipe.batch_size} episodes on {device}, kept in {folder}")
     try:
         model, record = training.train(recipe, folder, device, resume=resume)
@@ -139,15 +157,34 @@ def probe(
 
 
 def _print_table(rows: list[dict]) -> None:
+    """Rows as aligned text; a null's two limits and the percentile in it share a column."""
+    rows = [_joined_nulls(row) for row in rows]
     cells = [list(rows[0]), *([_cell(value) for value in row.values()] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row in cells:
         typer.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
 
 
+def _joined_nulls(row: dict) -> dict:
+    """A row in which "X low", "X high" and "X percentile" became one entry, X.
+
+    >>> _joined_nulls({"cosine": 0.4, "even low": 0.1234, "even high": 0.2, "even percentile": 99.5})
+    {'cosine': 0.4, 'even': '.123-.200 p99.5'}
+    """
+    found: dict = {}
+    for name, value in row.items():
+        null = name.removesuffix(" low")
+        if null != name and f"{null} percentile" in row:
+            low, high = (f"{limit:.3f}".replace("0.", ".", 1) for limit in (value, row[f"{null} high"]))
+            found[null] = f"{low}-{high} p{row[f'{null} percentile']:g}"
+        elif not any(f"{name.removesuffix(end)} low" in row for end in (" high", " percentile")):
+            found[name] = value
+    return found
+
+
 @app.command()
 def check(
-    tunnel: Annotated[str, typer.Argument(help="A tunnel's name, or a Python file that registers one.")],
+    tunnel: Annotated[str, typer.Argument(help=NEW_TUNNEL)],
     preset: Annotated[str, typer.Option(help="smoke | read | classroom | paper")] = "classroom",
     episodes: Annotated[int, typer.Option(help="How many the posterior is compared with.")] = 2000,
     seed: Annotated[int, typer.Option(help="Of these episodes.")] = 0,
@@ -191,7 +228,10 @@ def _loaded(network: str, seed: int, own: Path | None = None):
     if own is not None:
         tunnels.load_file(own)
     is_file = network.endswith(".safetensors")
-    return checkpoints.load_file(network) if is_file else checkpoints.load(network, seed)
+    model = checkpoints.load_file(network) if is_file else checkpoints.load(network, seed)
+    if not tunnels.is_known(model.record["tunnel"]):
+        raise ValueError(f"{network} is of the tunnel {model.record['tunnel']}, one of your own: name its file with --tunnel my_tunnel.py")
+    return model
 
 
 def _cell(value) -> str:
@@ -362,7 +402,7 @@ def list_networks(
 
 @app.command("ledger")
 def show_ledger(
-    network: Annotated[str | None, typer.Argument(help="Only what is claimed of networks in its tunnel: a name, or a .safetensors file.")] = None,
+    network: Annotated[str | None, typer.Argument(help="Only what is claimed of this network: a shipped one's name, or a .safetensors file, which is measured now.")] = None,
     own: Own = None,
     as_json: Json = False,
 ) -> None:
@@ -370,7 +410,9 @@ def show_ledger(
     from bayeswind_lib import ledger  # reads stored records: only when asked for
     from bayeswind_lib.ledger.page import text_table
 
-    rows = ledger.rows() if network is None else ledger.own(_loaded(network, 0, own))
+    rows = ledger.rows()
+    if network is not None:
+        rows = [row for row in rows if row["network"] == network] or ledger.own(_loaded(network, 0, own))
     typer.echo(json.dumps(rows, indent=1) if as_json else text_table(rows))
 
 

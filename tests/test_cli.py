@@ -95,6 +95,90 @@ def test_options_reach_the_recipe(tmp_path, call):
     assert record["recipe"].items() >= wanted.items()
 
 
+def test_a_tunnels_own_supervision_is_used_unless_another_is_asked_for(tmp_path, call):
+    """The HMM's networks are trained on exact posteriors, as its class says."""
+    for words, wanted in (((), "posterior"), (("--supervision", "sampled"), "sampled")):
+        code, out, _ = call("train", "hmm", "lstm", "--preset", "smoke", "--steps", 1, "--folder", tmp_path / wanted, *words)
+        assert code == 0, out
+        assert checkpoints.load_file(tmp_path / wanted / "hmm-lstm-smoke-seed0.safetensors").record["recipe"]["supervision"] == wanted
+
+
+def test_a_short_run_has_a_short_warm_up(tmp_path, call):
+    """The preset's warm-up is longer than these runs; an option sets another one."""
+    for i, (words, wanted) in enumerate((((), 2), (("--warmup", 3), 3))):
+        code, out, err = call("train", "bijection", "mamba", "--preset", "classroom", "--steps", 4, *words, "--folder", tmp_path / str(i))
+        assert code == 0, err
+        assert checkpoints.load_file(tmp_path / str(i) / "bijection-mamba-classroom-seed0.safetensors").record["recipe"]["warmup_steps"] == wanted
+
+
+def test_a_folder_that_cannot_be_written_to_is_refused_before_training(tmp_path, call, monkeypatch):
+    (tmp_path / "file").write_text("mine")
+    monkeypatch.setattr(loop, "update", lambda *words: pytest.fail("an update was made"))
+    below = tmp_path / "file" / "run"
+    for words in (("--folder", below), ("--folder", tmp_path / "run", "--weights", below)):
+        code, _, err = call(*TINY, *words)
+        assert code == 2
+        assert "nothing can be written there" in err and str(below) in err
+    code, _, err = call("sweep", "architectures", "--folder", below, "--workers", 0)
+    assert code == 2 and "nothing can be written there" in err
+
+
+def test_a_name_cannot_lead_out_of_the_folder(tmp_path, call, monkeypatch):
+    monkeypatch.setattr(loop, "update", lambda *words: pytest.fail("an update was made"))
+    for name in ("../../x", "/tmp/x", "a\\b", " ", ".hidden"):
+        code, _, err = call(*TINY, "--folder", tmp_path / "run", "--save-as", name)
+        assert code == 2
+        assert "is no name for a network" in err
+    model, record = checkpoints.load("bijection-lstm-classroom"), {}
+    with pytest.raises(ValueError, match="is no name for a network"):
+        checkpoints.save(model, record, "../x", 0, tmp_path)
+    assert not list(tmp_path.rglob("*.safetensors"))
+
+
+def test_list_shows_every_network_of_a_folder_whatever_its_file_is_called(trained, tmp_path, call):
+    for path in trained[0].iterdir():
+        if path.is_file():
+            (tmp_path / path.name.replace("-seed0", "")).write_bytes(path.read_bytes())
+    assert (tmp_path / "state.safetensors").exists()  # the run's own state is no network
+    rows = json.loads(call("list", tmp_path, "--json")[1])
+    assert [row["name"] for row in rows] == ["bijection-transformer-smoke"]
+
+
+def test_the_ledger_of_one_network(call):
+    """A shipped network's published numbers, not a denial that there are any."""
+    code, out, err = call("ledger", "bijection-transformer", "--json")
+    assert (code, err) == (0, "")
+    rows = json.loads(out)
+    assert rows and {row["network"] for row in rows} == {"bijection-transformer"}
+    assert {row["id"] for row in rows} == {row["id"] for row in bw.ledger.rows() if row["network"] == "bijection-transformer"}
+
+
+def test_a_file_that_bears_a_ledger_networks_name_is_measured_by_its_claims(trained, tmp_path, call):
+    name = "bijection-transformer-classroom"
+    model = checkpoints.load_file(trained[0] / "bijection-transformer-smoke-seed0.safetensors")
+    path = checkpoints.save(model, model.record, name, 0, tmp_path)
+    claimed = {row["id"] for row in bw.ledger.rows() if row["network"] == name}
+    assert claimed
+    code, out, _ = call("ledger", path, "--json")
+    assert code == 0
+    assert {row["id"] for row in json.loads(out)} == claimed
+
+
+def test_an_unknown_network_is_answered_in_a_line_that_can_be_read(call):
+    for name, words in (("bijection-transfomer", "close to it: bijection-transformer"), ("sausage", "networks ship")):
+        _, _, err = call("score", name)
+        assert words in err
+        assert len(err) < 300
+
+
+def test_probe_tables_fit_a_terminal(call):
+    code, out, _ = call("probe", "bijection-transformer-classroom", "keys", "--draws", 20)
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 120
+    head = out.splitlines()[0].split()
+    assert head[:4] == ["tokens", "head", "centred", "cosine"] and len(head) == 8
+
+
 def test_retrain_follows_the_record_of_a_shipped_network(trained, tmp_path, call, monkeypatch):
     """The way back from a shipped network to the run that made it: the same weights again."""
     monkeypatch.setenv("BAYESWIND_WEIGHTS", str(trained[0]))
@@ -198,16 +282,17 @@ def test_help_is_for_newcomers(call):
     for command in ("train", "retrain", "score", "list", "ledger", "sweep"):
         assert re.search(rf"\b{command}\b", out), command
     for command, words in {
-        "train": ("TUNNEL", "ARCHITECTURE", "--preset", "--resume", "--device", "--supervision"),
+        "train": ("TUNNEL", "bijection, hmm, regression, recall, recurrence", "transformer, mamba, lstm, mlp", "ARCHITECTURE", "--preset", "--resume", "--device", "--supervision"),
         "retrain": ("NETWORK", "--resume"),
         "score": ("NETWORK", "--episodes", "--json"),
         "list": ("--json",),
         "ledger": ("--json",),
+        "check": ("bijection, hmm, regression, recall, recurrence",),
         "sweep": ("PLAN", "--workers", "--scheduler", "--list"),
     }.items():
         code, out, _ = call(command, "--help")
         assert code == 0
-        text = re.sub(r"\x1b\[[0-9;]*m", "", out).lower()
+        text = " ".join(re.sub(r"\x1b\[[0-9;]*m|│", "", out).lower().split())
         assert all(word.lower() in text for word in words), (command, text)
 
 
@@ -223,6 +308,10 @@ def test_every_command_and_option_is_explained():
 
 WRONG = {
     "tunnel": (("train", "sausage", "transformer"), "no tunnel is called 'sausage': choose one of bijection, hmm"),
+    "examples": (("train", "sausage", "transformer"), "recurrence (worked examples: dirichlet, hmm_list); one of your own"),
+    "file of a tunnel": (("check", "sausage"), "name the file, my_tunnel.py, in its place"),
+    "negative seed": ((*TINY, "--seed", "-1"), "seed is -1: it must be at least 0"),
+    "warm-up": ((*TINY, "--steps", "2", "--warmup", "2"), "warmup_steps is 2 in a run of 2 steps"),
     "architecture": (("train", "bijection", "abacus"), "no presets for the architecture 'abacus': choose one of transformer"),
     "preset": (("train", "bijection", "transformer", "--preset", "huge"), "'huge': choose one of smoke"),
     "device": ((*TINY, "--device", "cuda:7"), "device 'cuda:7' is not available here: choose one of cpu"),

@@ -322,6 +322,16 @@ def test_names_that_nobody_registered_are_told_what_to_do():
         bw.tunnels.build("dirichlet", {"n_sides": 3})
 
 
+def test_an_own_claim_may_be_divided_by_a_stored_reference_point():
+    """A network in a tunnel of the book's own: the error as a share of the uniform guess's."""
+    model = bw.load("bijection-transformer-classroom")
+    claim = {"id": "x", "statement": "y", "published": "1", "measure": "entropy_mae"}
+    share = claim | {"unit": "", "over_key": "tasks/V10-L10/distinct/rungs/uniform/entropy_mae"}
+    plain, divided = (bw.ledger.own(model, claims=[one], n_episodes=64)[0]["measured"] for one in (claim, share))
+    uniform = bw.baselines.exact_baselines(10)["uniform"]["entropy_mae"]
+    assert divided == pytest.approx(plain / uniform, rel=1e-6)
+
+
 def test_own_claims_that_lack_something_are_refused():
     class Fake:
         record = {"tunnel": "bijection", "name": "bijection-transformer-x", "architecture": "transformer", "seed": 0}
@@ -330,6 +340,9 @@ def test_own_claims_that_lack_something_are_refused():
         bw.ledger.own(Fake())
     with pytest.raises(ValueError, match="lacks published, measure"):
         bw.ledger.own(Fake(), claims=[{"id": "x", "statement": "y"}])
+    with pytest.raises(ValueError, match="the ledger stores such reference points of bijection, hmm.*none of dirichlet"):
+        Fake.record = Fake.record | {"tunnel": "dirichlet"}
+        bw.ledger.own(Fake(), claims=[{"id": "x", "statement": "y", "published": "1", "measure": "kl", "over_key": "tasks/a/rungs/uniform/kl"}])
     with pytest.raises(ValueError, match="unexpected keyword argument 'sausage'"):
         bw.ledger.own(Fake(), claims=[{"id": "x", "statement": "y", "published": "1", "measure": "kl", "sausage": 1}])
 

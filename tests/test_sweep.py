@@ -574,3 +574,15 @@ def test_the_stored_comparison_of_optimisers_can_be_run_again():
         own = [cell.recipe for cell in cells if cell.recipe.optimiser == optimiser]
         assert len({getattr(recipe, name) for recipe in own}) >= 4
     assert len({cell.recipe.steps for cell in cells}) == 1  # one budget for all
+
+
+def test_a_long_run_says_that_it_lives_and_how_far_it_is(tmp_path, monkeypatch):
+    lines = []
+    monkeypatch.setattr(engine, "PULSE", 0.02)
+    monkeypatch.setattr(engine, "train", functools.partial(engine.train, save_every=0.0))
+    training.sweep([LONG], tmp_path, workers=0, report=lines.append, n_episodes=16)
+    beats = [line for line in lines if "gone, 0 of 1 ended; begun:" in line]
+    assert any(re.search(rf"{LONG.key} \(step \d+ of {LONG.recipe.steps} saved\)", line) for line in beats), lines
+    n_lines = len(lines)
+    time.sleep(0.1)
+    assert len(lines) == n_lines  # nothing is said of what has ended

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bayeswind_lib import checkpoints, tunnels
-from bayeswind_lib.ledger.claims import Claim
+from bayeswind_lib.ledger import store
+from bayeswind_lib.ledger.baselines import RECORDS as BASELINES
+from bayeswind_lib.ledger.claims import Claim, load_claims
 from bayeswind_lib.ledger.make import network_entry
 from bayeswind_lib.training.presets import N_EPISODES
 
@@ -17,27 +19,34 @@ NEEDED = ("id", "statement", "published", "measure")
 
 
 def records_of(models: Sequence, n_episodes: int = N_EPISODES["paper"]) -> dict[str, dict | None]:
-    """What `ledger.gather` reads, measured now: the record `networks` with these networks and no other."""
+    """What `ledger.gather` reads: the record `networks` with these networks, measured now, and no other.
+
+    Beside it stand the stored reference points of the tunnel, if the ledger has some.
+    """
     found: dict = {}
     for model in models:
         record = model.record
         found.setdefault(record["name"], {})[str(record["seed"])] = network_entry(model, n_episodes)
-    return {"networks": {"networks": found}, "runs": None}
+    points = BASELINES.get(models[0].record["tunnel"])
+    return {"networks": {"networks": found}, "runs": None} | ({points: store.read(points)} if points else {})
 
 
 def claims_of(models: Sequence, claims: Sequence[dict] | None = None) -> list[Claim]:
     """The claims about networks of one tunnel, what was left out filled in from the first of them.
 
     Raises:
-        ValueError: if there is none, or one lacks what it needs.
+        ValueError: if there is none, one lacks what it needs, or is divided by a number that nobody stored.
     """
     record = models[0].record
     if others := {model.record["tunnel"] for model in models} - {record["tunnel"]}:
         raise ValueError(f"networks of {record['tunnel']} and of {', '.join(others)}: ask for one tunnel at a time")
     given = claims if claims is not None else getattr(tunnels.find(record["tunnel"]), "claims", [])
+    if claims is None and not given and (known := [claim for claim in load_claims() if claim.network == record["name"]]):
+        return known  # it bears the name of a network of the ledger
     if not given:
         raise ValueError(
-            f"the tunnel {record['tunnel']} claims nothing: give its class claims = [{{{', '.join(f'{n!r}: ...' for n in NEEDED)}}}]"
+            f"nothing is claimed of a network called {record['name']}, nor of all in the tunnel {record['tunnel']}, whose class "
+            f"claims nothing: give the class claims = [{{{', '.join(f'{n!r}: ...' for n in NEEDED)}}}], or hand claims over"
         )
     return [_claim(entry, record) for entry in given]
 
@@ -46,6 +55,11 @@ def _claim(entry: dict, record: dict) -> Claim:
     missing = [name for name in NEEDED if name not in entry]
     if missing:
         raise ValueError(f"the claim {entry.get('id', entry)} lacks {', '.join(missing)}")
+    if entry.get("over_key") and record["tunnel"] not in BASELINES:
+        raise ValueError(
+            f"the claim {entry['id']} is divided by over_key {entry['over_key']!r}: the ledger stores such reference points of "
+            f"{', '.join(BASELINES)}, none of {record['tunnel']}; leave over_key out and publish the value in bits"
+        )
     variant = checkpoints.variant_of(record)
     filled = {
         "kind": "derived", "source": f"the tunnel {record['tunnel']}", "unit": "bits", "test": "reaches",

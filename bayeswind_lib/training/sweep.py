@@ -16,6 +16,7 @@ import json
 import os
 import socket
 import sys
+import threading
 import time
 import uuid
 from collections import deque
@@ -23,11 +24,12 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError, safe_open
 from torch import nn
 from tqdm.auto import tqdm
 
 from bayeswind_lib import checkpoints, tunnels
-from bayeswind_lib.checkpoints.files import write_atomically
+from bayeswind_lib.checkpoints.files import check_writable, write_atomically
 from bayeswind_lib.scoring import MEASURES, Score, accuracy, score_episodes
 from bayeswind_lib.training import cluster, performance
 from bayeswind_lib.training.loop import STATE, Interrupted, train
@@ -42,6 +44,7 @@ FROM_RECORD = (
     "tunnel", "tunnel_config", "architecture", "seed", "recipe_tag", "episodes", "parameters",
     "seconds", "interruptions", "device", "commit", "schedule_ended",
 )
+PULSE = 20.0  # seconds between two lines on how far everything is
 PATIENCE = 2.0  # seconds to wait for a cell that somebody else is at, before another is tried
 
 
@@ -271,11 +274,48 @@ class Progress:
         seconds = (time.monotonic() - self.begun) / self.work * sum(self.left.values())
         return f"{len(self.left)} left, about {tqdm.format_interval(seconds)}"
 
+    def beat(self, folder: Path) -> None:
+        """Say in one line how far the cells are that somebody is at; their states are saved once a minute."""
+        begun = [key for key in list(self.left) if (folder / "runs" / key / "lock").exists()]
+        words = ", ".join(f"{key} ({_saved_step(folder / 'runs' / key / STATE)})" for key in begun[:4])
+        more = f" and {len(begun) - 4} more" if len(begun) > 4 else ""
+        gone = tqdm.format_interval(time.monotonic() - self.begun)
+        with tqdm.external_write_mode(file=sys.stdout):
+            self.say(f"{gone} gone, {self.n_total - len(self.left)} of {self.n_total} ended; begun: {words or 'none yet'}{more}")
+
     def close(self) -> None:
         """Take the bar away and name what failed."""
         self.bar.close()
         for key, reason in self.failed.items():
             self.say(f"failed: {key}: {reason}")
+
+
+def _saved_step(state: Path) -> str:
+    """How far a run is, as its saved state says."""
+    try:
+        with safe_open(state, framework="pt") as file:
+            note = json.loads(file.metadata()["note"])
+    except (OSError, SafetensorError):
+        return "nothing saved yet"
+    return f"step {note['step']} of {note['recipe']['steps']} saved"
+
+
+@contextlib.contextmanager
+def _pulse(progress: Progress, folder: Path) -> Iterator[None]:
+    """A line every PULSE seconds while this context lasts, so that nobody takes a long run for a dead one."""
+    ended = threading.Event()
+
+    def beats() -> None:
+        while not ended.wait(PULSE):
+            progress.beat(folder)
+
+    thread = threading.Thread(target=beats, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def describe(row: dict) -> str:
@@ -300,14 +340,16 @@ def sweep(
         workers: processes of the cluster that is started here; 0 works in this process without
             Dask, and so does 1 where Dask is not installed.
         threads_per_worker: of the mathematics library in each; a worker runs one cell at a time.
-        report: takes one line for each cell that ends.
+        report: takes a line for each cell that ends, and one every PULSE seconds in between.
         n_episodes, device: as in `run_cell`.
     Returns:
         the rows of all cells that have ended, in the order of the cells. What failed is reported
         and has no row; a later sweep tries it again.
     Raises:
         Interrupted: on SIGINT or SIGTERM, after every run here has saved its state.
+        OSError: at once, for a folder that cannot be written to.
     """
+    check_writable(folder)
     folder = Path(folder).resolve()
     cells = list({cell.key: cell for cell in cells}.values())
     pending = [cell for cell in cells if read_row(cell, folder) is None]
@@ -319,10 +361,11 @@ def sweep(
     )
     alone = workers == 0 or (workers == 1 and not cluster.is_installed())
     try:
-        if pending and alone and scheduler is None:
-            _run_here(pending, work, progress.note)
-        elif pending:
-            cluster.run(pending, work, progress, ticket, scheduler, workers)
+        with _pulse(progress, folder):
+            if pending and alone and scheduler is None:
+                _run_here(pending, work, progress.note)
+            elif pending:
+                cluster.run(pending, work, progress, ticket, scheduler, workers)
     finally:
         progress.close()
     return read_rows(cells, folder)

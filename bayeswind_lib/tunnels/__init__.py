@@ -6,7 +6,7 @@ from bayeswind_lib.tunnels.check import Checked, check, refuse
 from bayeswind_lib.tunnels.hmm import HMM
 from bayeswind_lib.tunnels.recall import Recall
 from bayeswind_lib.tunnels.recurrence import Recurrence
-from bayeswind_lib.tunnels.registry import TUNNELS, build, find, load_file, register
+from bayeswind_lib.tunnels.registry import TUNNELS, build, find, is_known, load_file, register
 from bayeswind_lib.tunnels.regression import Regression
 
 # The order in which they are listed.
@@ -15,5 +15,5 @@ for _kind in (Bijection, HMM, Regression, Recall, Recurrence):
 
 __all__ = [
     "HMM", "TUNNELS", "Bijection", "Checked", "Episodes", "Interface", "Recall", "Recurrence", "Regression", "Tunnel",
-    "build", "check", "find", "load_file", "refuse", "register", "sequence",
+    "build", "check", "find", "is_known", "load_file", "refuse", "register", "sequence",
 ]

@@ -94,10 +94,19 @@ def find(name: str) -> type:
         importlib.import_module(f"bayeswind_lib.examples.{name}")
     if name not in TUNNELS:
         raise ValueError(
-            f"no tunnel is called {name!r}: choose one of {', '.join([*TUNNELS, *example_names()])}; one of your own has "
-            "to be registered first: import its file, or name the file (my_tunnel.py, on the command line --tunnel my_tunnel.py)"
+            f"no tunnel is called {name!r}: choose one of {', '.join(TUNNELS)}{_worked_examples()}; one of your own has "
+            "to be registered first: import the file that does so"
         )
     return TUNNELS[name]
+
+
+def is_known(name: str) -> bool:
+    """Whether a tunnel is called so."""
+    return name in TUNNELS or name in example_names()
+
+
+def _worked_examples() -> str:
+    return f" (worked examples: {', '.join(example_names())})" if example_names() else ""
 
 
 def example_names() -> list[str]:
