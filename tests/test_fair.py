@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from functools import partial
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,8 @@ import torch
 from bayeswind_lib import ledger
 from bayeswind_lib.dynamics import attention, fair, mixture, race
 from bayeswind_lib.dynamics.race import Arm
-from bayeswind_lib.ledger import raced, raced_fresh
+from bayeswind_lib.experiments import fair_race, races
+from bayeswind_lib.experiments.runner import run_missing
 
 SMALL = fair.Setting(symbols=3, length=6, mass=1.5, batch=5, channels=4, size=0.7, tested=7)
 LOUD = fair.Setting(size=0.8)
@@ -248,37 +250,37 @@ def test_what_makes_no_sense_is_refused():
 
 def test_a_cell_is_run_once_and_read_again(tmp_path):
     arm = Arm("values x 10", rate=0.5, times={"value": 10.0})
-    cells = [raced_fresh.Cell("chosen", "mixture", arm, seed, 4, 2, SMALL) for seed in (1, 2)]
+    cells = [fair_race.Cell("chosen", "mixture", arm, seed, 4, 2, SMALL) for seed in (1, 2)]
     said: list[str] = []
-    raced.run_all(cells, tmp_path, 1, said.append, raced_fresh.run)
+    run_missing(partial(fair_race.run, tmp_path), cells, partial(races.path_of, tmp_path), 1, said.append)
     first = (tmp_path / f"{cells[0].key}.json").read_bytes()
     (tmp_path / f"{cells[1].key}.json").unlink()
-    raced.run_all(cells, tmp_path, 1, said.append, raced_fresh.run)
+    run_missing(partial(fair_race.run, tmp_path), cells, partial(races.path_of, tmp_path), 1, said.append)
     assert len(said) == 3 and said[-1] == f"1 of 1: {cells[1].key}"
     assert (tmp_path / f"{cells[0].key}.json").read_bytes() == first
     want = fair.run("mixture", arm, 1, 4, 2, setting=SMALL)
-    assert raced.read_cell(cells[0], tmp_path)["measures"]["kl"] == pytest.approx(want.measures["kl"])
+    assert races.read_cell(cells[0], tmp_path)["measures"]["kl"] == pytest.approx(want.measures["kl"])
     with pytest.raises(ValueError, match="other settings"):
         (tmp_path / f"{cells[0].key}.json").write_text(json.dumps(json.loads(first) | {"cell": {}}))
-        raced.read_cell(cells[0], tmp_path)
+        races.read_cell(cells[0], tmp_path)
 
 
 def test_the_plan_holds_every_rate_once_and_seeds_that_choose_do_not_tell():
-    cells = raced_fresh.sweep() + raced_fresh.telling(dict.fromkeys(raced_fresh.FAMILIES, 1.0), (11,))
+    cells = fair_race.sweep() + fair_race.telling(dict.fromkeys(fair_race.FAMILIES, 1.0), (11,))
     assert len({cell.key for cell in cells}) == len(cells)
-    assert not set(raced_fresh.CHOOSING) & set(raced_fresh.TOLD)
-    assert all(len(rates) >= 6 for rates in raced_fresh.RATES.values())
+    assert not set(fair_race.CHOOSING) & set(fair_race.TOLD)
+    assert all(len(rates) >= 6 for rates in fair_race.RATES.values())
 
 
 def test_a_rate_is_chosen_by_steps_and_then_by_the_end():
     rates = {"1": {"steps": [np.inf, 100], "last": [0.2, 0.1]}, "3": {"steps": [200, 90], "last": [0.3, 0.3]},
              "9": {"steps": [90, 200], "last": [0.1, 0.1]}}
-    assert raced_fresh.best_rate(rates, steps=400) == "9"
+    assert fair_race.best_rate(rates, steps=400) == "9"
 
 
 def test_the_matched_arm_begins_as_fast_as_ten_times_on_the_values():
-    fast, matched = raced_fresh.base_arm("values x 10", 11), raced_fresh.base_arm(raced_fresh.MATCHED, 11)
-    found = fair.first_batch(11, raced_fresh.STEPS, fair.Setting())
+    fast, matched = fair_race.base_arm("values x 10", 11), fair_race.base_arm(fair_race.MATCHED, 11)
+    found = fair.first_batch(11, fair_race.STEPS, fair.Setting())
 
     def falls(arm):
         weights = fair.first_weights(11, fair.Setting())
@@ -292,16 +294,16 @@ def test_the_matched_arm_begins_as_fast_as_ten_times_on_the_values():
     assert BASE_RATE < matched.rate < 10 * BASE_RATE and falls(matched) == pytest.approx(falls(fast), rel=0.05)
 
 
-BASE_RATE = raced_fresh.BASE
+BASE_RATE = fair_race.BASE
 
 
 # ---- what is stored
 
 
 def test_a_sample_of_the_record_is_trained_again():
-    record = ledger.record(raced_fresh.NAME)
+    record = ledger.record("fair_race")
     for name, seed in (("mixture, EM", 13), ("queries and keys x 10", 15)):
-        head, arm = raced_fresh.FAMILIES[name]
+        head, arm = fair_race.FAMILIES[name]
         place = record["told"][name]["seeds"].index(seed)
         arm = replace(arm, rate=record["rates"][name]["rate"])
         curve = fair.run(head, arm, seed, 20, 10, drawn_for=record["steps"])
@@ -309,7 +311,7 @@ def test_a_sample_of_the_record_is_trained_again():
 
 
 def test_the_record_says_what_its_curves_say():
-    record = ledger.record(raced_fresh.NAME)
+    record = ledger.record("fair_race")
     level, points = record["levels"]["kl"], record["points"]
     for name, one in record["told"].items():
         assert one["seeds"] == record["seeds"] and not set(one["seeds"]) & set(record["choosing"])
@@ -317,7 +319,7 @@ def test_the_record_says_what_its_curves_say():
             below = [t for t, x in zip(points, curve, strict=True) if x is not None and x <= level]
             assert float(steps) == np.inf if not below or curve[-1] is None else below[0] - 10 <= float(steps) <= below[0]
         rates = {rate: {key: [float(x) for x in values] for key, values in row.items()} for rate, row in record["grid"][name].items()}
-        assert float(raced_fresh.best_rate(rates)) == record["rates"][name]["rate"]
+        assert float(fair_race.best_rate(rates)) == record["rates"][name]["rate"]
     steps = {name: np.minimum([float(x) for x in one["steps"]["kl"]], 400).mean() for name, one in record["told"].items()}
     assert record["claims"]["values"] == pytest.approx(steps["all alike"] / steps["values x 10"])
     assert record["claims"]["mixture"] == pytest.approx(steps["mixture, all alike"] / steps["mixture, EM"])
@@ -326,10 +328,10 @@ def test_the_record_says_what_its_curves_say():
 
 def test_a_run_that_breaks_has_not_arrived():
     found = {"steps": [0, 10, 20], "measures": {"kl": [0.5, 0.05, float("nan")], "entropy_mae": [1.0, 0.1, float("nan")]}}
-    assert set(raced_fresh._steps(found).values()) == {np.inf} and raced_fresh._low(found) == np.inf
+    assert set(fair_race._steps(found).values()) == {np.inf} and fair_race._low(found) == np.inf
 
 
 def test_the_tunnel_cannot_be_done_without_looking():
     """Training again with even attention stays above both levels."""
     curve = fair.run("attention", Arm("x", rate=4.0, times={"query": 0.0, "key": 0.0}), 2, 120, 120, begin=fair.even)
-    assert curve.measures["kl"][-1] > 2 * raced_fresh.LEVELS["kl"] and curve.measures["entropy_mae"][-1] > raced_fresh.LEVELS["entropy_mae"]
+    assert curve.measures["kl"][-1] > 2 * fair_race.LEVELS["kl"] and curve.measures["entropy_mae"][-1] > fair_race.LEVELS["entropy_mae"]

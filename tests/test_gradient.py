@@ -13,7 +13,7 @@ import torch
 from _support_explorer import explorer_opener
 from bayeswind_lib.dynamics import attention, checks, steps, three_keys
 from bayeswind_lib.dynamics.portrait import portrait
-from bayeswind_lib.ledger.probed import gradient as record_of
+from bayeswind_lib.experiments import gradient as record_of
 
 SMALL = "bijection-transformer-classroom"
 browser_only = pytest.mark.xdist_group("browser")

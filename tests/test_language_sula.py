@@ -8,8 +8,8 @@ import torch
 from bayeswind_lib import ledger
 from bayeswind_lib.language import manifold, sula
 from bayeswind_lib.language.llama import Llama, LlamaConfig
-from bayeswind_lib.ledger import language_sula as measured
-from bayeswind_lib.ledger import store
+from bayeswind_lib.experiments import language_sula as measured
+from bayeswind_lib.checkpoints import store
 
 
 class Words:
@@ -68,11 +68,11 @@ def test_a_cut_leaves_nothing_along_its_axis_and_rounding_looks_like_something(s
 
 @pytest.fixture(scope="module")
 def record():
-    return ledger.record(measured.NAME)
+    return ledger.record("language_sula")
 
 
 def test_the_record_is_small_and_says_how_it_was_made(record):
-    assert (store.records_folder() / f"{measured.NAME}.json").stat().st_size < 400_000
+    assert (store.records_folder() / "language_sula.json").stat().st_size < 400_000
     assert record["cost"]["processor_seconds"] > 0 and record["n_draws"] >= 50 and record["seed"] == measured.SEED
 
 

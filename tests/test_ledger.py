@@ -8,6 +8,7 @@ import json
 import math
 import re
 import shutil
+from concurrent.futures import Future
 from functools import cache
 
 import pytest
@@ -16,9 +17,11 @@ from _support import CHAPTERS, ROOT
 
 import bayeswind_lib as bw
 from bayeswind_lib import checkpoints
-from bayeswind_lib.ledger import make, page, probed, store
+from bayeswind_lib import experiments
+from bayeswind_lib.checkpoints import store
+from bayeswind_lib.ledger import page
 from bayeswind_lib.ledger.claims import FILE, Claim, half_unit, load_claims
-from bayeswind_lib.ledger.probed import ablation, beliefs, gradient, progress
+from bayeswind_lib.experiments import ablation, beliefs, bijection_baselines, facts, gradient, hmm_baselines, progress, recall_baselines, regression_baselines, runner, settling
 from bayeswind_lib.ledger.status import STATUSES, Evidence, Null, judge
 
 NAMES = {
@@ -452,14 +455,14 @@ def test_a_stored_score_is_found_again_on_other_episodes(record):
 def test_stored_reference_points_are_found_again():
     """A whole task again from its seeds; on another processor the last digits may differ."""
     stored = bw.ledger.record("reference_rungs")
-    fresh = make.bijection_baselines(stored["n_episodes"], sizes=((5, 4),))["tasks"]["V5-L4"]
+    fresh = bijection_baselines.measure(stored["n_episodes"], sizes=((5, 4),))["tasks"]["V5-L4"]
     assert store.same(store.plain(fresh), stored["tasks"]["V5-L4"], tolerance=1e-4)
 
 
 def test_a_stored_hmm_task_is_found_again():
     stored = bw.ledger.record("hmm_rungs")["tasks"]["S3-V3-K20-grid-fixed0"]
     tasks = ((1, {"n_states": 3, "n_symbols": 3, "fixed": 0}),)
-    (fresh,) = make.hmm_baselines(stored["n_episodes"], tasks=tasks, simple=())["tasks"].values()
+    (fresh,) = hmm_baselines.measure(stored["n_episodes"], tasks=tasks, simple=())["tasks"].values()
     assert store.same(store.plain(fresh), stored, tolerance=1e-4)
 
 
@@ -472,7 +475,7 @@ def test_a_sampled_reference_point_has_an_error_that_could_have_shown_a_differen
 
 
 def test_stored_facts_are_found_again():
-    stored, fresh = bw.ledger.record("facts"), store.plain(make.facts(0))
+    stored, fresh = bw.ledger.record("facts"), store.plain(facts.measure())
     assert fresh["parameters"] == stored["parameters"]
     assert store.same(fresh["published"], stored["published"])
     assert fresh["parameters"]["separate"] == bw.models.TransformerConfig(
@@ -483,7 +486,7 @@ def test_stored_facts_are_found_again():
 
 def test_counts_follow_the_released_formulas():
     """By the formulas of the authors' code; ours are counted tensor by tensor."""
-    counts, d = make.facts(0)["parameters"], 256
+    counts, d = facts.measure()["parameters"], 256
     assert counts["hmm_transformer"] == 105 * d + 1024 * d + 9 * (12 * d * d + 13 * d) + 2 * d + 5 * d + 5
     assert counts["lstm_hmm"] == 9 * (8 * d * d + 8 * d) + 105 * d + 2 * d + 5 * d + 5
     block = 4 * d * d + 10 * d + 66 * d + 4 * d + 16 + 2 * d + 2 * d * d + 4 * d
@@ -512,13 +515,13 @@ def test_the_null_of_a_network_is_worse_than_the_network():
 def small_records(monkeypatch):
     """`make_records` on one small task, and of the networks on a small one a tunnel: the same code in less time."""
     small = {
-        "reference_rungs": {"sizes": ((4, 3),)},
-        "hmm_rungs": {"tasks": ((1, {"n_states": 2, "n_symbols": 2, "length": 22}),), "simple": ()},
-        "regression_rungs": {"tasks": ({"n_dims": 1, "n_pairs": 3},)},
-        "recall_rungs": {"tasks": ({"n_pairs": 2, "n_queries": 1, "n_keys": 4, "n_values": 4, "filler": 0},)},
+        bijection_baselines: {"sizes": ((4, 3),)},
+        hmm_baselines: {"tasks": ((1, {"n_states": 2, "n_symbols": 2, "length": 22}),), "simple": ((1, {"length": 50}),)},
+        regression_baselines: {"tasks": ({"n_dims": 1, "n_pairs": 3},)},
+        recall_baselines: {"tasks": ({"n_pairs": 2, "n_queries": 1, "n_keys": 4, "n_values": 4, "filler": 0},)},
     }
-    for name, sizes in small.items():
-        monkeypatch.setattr(make, name, functools.partial(getattr(make, name), **sizes))
+    for module, sizes in small.items():
+        monkeypatch.setattr(module, "measure", functools.partial(module.measure, **sizes))
     monkeypatch.setattr(checkpoints, "shipped", list)
     opened = ("bijection-transformer-classroom", "hmm-transformer-classroom")
     monkeypatch.setattr(ablation, "PUBLISHED", ())
@@ -533,19 +536,67 @@ def small_records(monkeypatch):
         monkeypatch.setattr(progress, name, lambda *words, whole=whole: whole(*words[:-1], 1))
 
 
-ALL_RECORDS = sorted(["attention_variants", "facts", "hmm_rungs", "networks", "recall_rungs", "reference_rungs", "regression_rungs",
-                      *probed.RECORDS])
 
 
 def test_a_second_make_records_changes_no_byte(small_records, tmp_path):
     said: list[str] = []
-    first = make.make_records(tmp_path, n_episodes=50, report=said.append)
-    assert sorted(first) == ALL_RECORDS
+    first = experiments.make_records(folder=tmp_path, n_episodes=50, report=said.append)
+    assert sorted(first) == sorted(experiments.MADE)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert make.make_records(tmp_path, n_episodes=50, report=said.append) == []
+    assert experiments.make_records(folder=tmp_path, n_episodes=50, report=said.append) == []
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
     record = json.loads(before["reference_rungs.json"])
-    assert record["seed"] == make.SEED and "commit" in record and record["n_episodes"] == 50
+    assert record["seed"] == experiments.SEED and "commit" in record and record["n_episodes"] == 50
+
+
+def test_a_record_rests_on_those_of_its_own_folder(tmp_path):
+    """Not on the book's: facts take an entropy from hmm_rungs."""
+    with pytest.raises(ValueError, match=f"facts rests on the record hmm_rungs, and {tmp_path} holds none"):
+        experiments.make_records(["facts"], tmp_path, n_episodes=2)
+    stored = store.read("hmm_rungs")
+    stored["tasks"]["S5-V5-K50-grid"]["constants"]["entropy_by_position"] = [0.0] * 50
+    store.write("hmm_rungs", stored, tmp_path)
+    experiments.make_records(["facts"], tmp_path, n_episodes=2, report=lambda line: None)
+    (mine, ours) = (store.read("facts", folder)["published"]["late_attention_cap_zero"] for folder in (tmp_path, None))
+    assert mine == pytest.approx(20 * 1.57e-3 / 50) and ours > 2 * mine
+
+
+def test_a_kept_part_is_taken_from_the_same_folder(tmp_path, monkeypatch):
+    for name in ("lines", "walks", "untrained_over_trained", "strangers_of", "curves"):
+        monkeypatch.setattr(progress, name, lambda *words: {})
+    monkeypatch.setattr(progress, "claims", lambda found: {})
+    store.write("probe_progress", {"frozen": {"mine": 1}}, tmp_path)
+    assert progress.measure(2, 1, records=tmp_path)["frozen"] == {"mine": 1}
+    store.write("probe_settling", {"runs": {}, "ladder": {"mine": {}}}, tmp_path)
+    assert settling.measure(2, 1, records=tmp_path)["ladder"] == {"mine": {}}
+
+
+def test_settling_is_trained_and_measured_again(tmp_path, monkeypatch):
+    """At its full size the record comes from runs; those that are finished are not run again."""
+    trained: list = []
+
+    def train(folder, schedule, seed):
+        path = settling.path_of(folder, schedule, seed)
+        trained.append((schedule, seed))
+        path.write_text("")
+        return path
+
+    class Here:  # in place of a pool of processes
+        def __init__(self, *words, **more): ...
+        def __enter__(self):
+            return self
+        def __exit__(self, *words): ...
+        def submit(self, work, cell):
+            done: Future = Future()
+            done.set_result(work(cell))
+            return done
+
+    monkeypatch.setattr(settling, "train", train)
+    monkeypatch.setattr(runner, "ProcessPoolExecutor", Here)
+    monkeypatch.setattr(settling, "measure_folder", lambda folder: {"runs": {}, "ladder": {"from": {}}} | {"folder": str(folder)})
+    for _ in range(2):
+        found = settling.measure(512, 200, runs=tmp_path, report=lambda line: None)
+        assert found["folder"] == str(tmp_path) and trained == settling.cells()
 
 
 def test_a_real_change_is_written_and_a_rounding_is_not(tmp_path):

@@ -19,7 +19,7 @@ import bayeswind_lib as bw
 import pytest
 import torch
 from _support import CHAPTERS, ROOT
-from bayeswind_lib.ledger.probed import capstone
+from bayeswind_lib.experiments import capstone
 from bayeswind_lib.baselines import mixture
 
 CHAPTER = CHAPTERS / "20_capstone.md"
@@ -50,7 +50,7 @@ def test_the_chapter_shows_the_whole_file_and_it_is_short(name):
 
 def test_nothing_in_the_library_imports_an_example():
     for path in (ROOT / "bayeswind_lib").rglob("*.py"):
-        if path.parent != EXAMPLES and "ledger/probed" not in path.as_posix():
+        if path.parent != EXAMPLES and "experiments" not in path.as_posix():
             assert not re.search(r"^\s*(from|import) bayeswind_lib\.examples\.", path.read_text(), re.M), path
 
 

@@ -326,7 +326,7 @@ def test_means_by_token_are_means():
 
 
 def test_the_stored_cosines_are_those_of_the_probe():
-    from bayeswind_lib.ledger.probed import keys as record
+    from bayeswind_lib.experiments import keys as record
 
     model = network("transformer", width=16)
     model.record = {"tunnel": "bijection", "tunnel_config": {"n_values": 10}}
@@ -706,7 +706,7 @@ def test_silhouettes_know_blobs_from_a_lump_of_their_covariance():
 
 
 def test_sharp_chains_keep_to_the_grid_and_name_their_states():
-    from bayeswind_lib.ledger.probed.beliefs import sharp_episodes
+    from bayeswind_lib.experiments.beliefs import sharp_episodes
 
     tunnel = bw.tunnels.HMM(n_states=3, n_symbols=3, length=30)
     data = sharp_episodes(tunnel, 200, rng(5))

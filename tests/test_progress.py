@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 from bayeswind_lib import ledger
-from bayeswind_lib.ledger import store
-from bayeswind_lib.ledger.probed import progress as measured
+from bayeswind_lib.checkpoints import store
+from bayeswind_lib.experiments import progress as measured
 from bayeswind_lib.probes import progress
 
 

@@ -10,7 +10,7 @@ from _support import CHAPTERS, ROOT
 from prose_lint import hidden, lint, paragraphs, sprawl
 
 import bayeswind_lib as bw
-from bayeswind_lib.ledger import store
+from bayeswind_lib.checkpoints import store
 
 PAGES = sorted([*CHAPTERS.glob("*.md"), *(ROOT / "book").glob("*.md"), ROOT / "README.md"])
 RESULT = "After training, the error is 0.0123 bits."

@@ -11,8 +11,8 @@ import pytest
 import scipy.stats
 import torch
 from bayeswind_lib import ledger
-from bayeswind_lib.ledger import store
-from bayeswind_lib.ledger.probed import settling as measured
+from bayeswind_lib.checkpoints import store
+from bayeswind_lib.experiments import settling as measured
 from bayeswind_lib.probes import progress, settling
 from bayeswind_lib.training import loop, plans
 

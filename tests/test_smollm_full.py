@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 import torch
 from _support import in_ci
-from bayeswind_lib.ledger import language_geometry as record
-from bayeswind_lib.ledger import language_sula, store
+from bayeswind_lib.checkpoints import store
+from bayeswind_lib.experiments import language_geometry as record
+from bayeswind_lib.experiments import language_sula
 from bayeswind_lib.language import diagnose, edits, llama, prompts, smollm
 
-STORED = store.read(record.NAME)
+STORED = store.read("language_geometry")
 CLOSE = 2e-3  # of a value's largest entry: half precision in the record, other sums on other processors
 
 
@@ -84,7 +85,7 @@ def test_a_spot_sample_of_the_record_is_recomputed(model, tokenizer, name):
 
 def test_a_spot_sample_of_the_other_record_is_recomputed(model, tokenizer):
     """Two prompts of each design of chapter 18: preferences and the mass of both labels as they are stored."""
-    stored = store.read(language_sula.NAME)["prompts"]
+    stored = store.read("language_sula")["prompts"]
     lab = language_sula.Lab(model, tokenizer, lambda line: None)
     for name, (given, labels, _) in lab.designs().items():
         places = [1, len(given) - 1]

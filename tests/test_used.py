@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from bayeswind_lib import probes
-from bayeswind_lib.ledger.probed import ablation as measured
+from bayeswind_lib.experiments import ablation as measured
 from bayeswind_lib.probes import exchange, layers
 
 

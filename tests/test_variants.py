@@ -11,10 +11,13 @@ from scipy import stats
 
 import bayeswind_lib as bw
 from bayeswind_lib.language import diagnose, manifold
-from bayeswind_lib.ledger import language_geometry, store, trained, variants
+from bayeswind_lib.checkpoints import store
+from bayeswind_lib.experiments import attention_variants as variants
+from bayeswind_lib.experiments import language_geometry
+from bayeswind_lib.ledger import trained
 from bayeswind_lib.training import plans
 
-RECORD = store.read(variants.NAME)
+RECORD = store.read("attention_variants")
 PAIRS = [(tunnel, name) for tunnel, entries in RECORD["tunnels"].items() for name in entries]
 
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 import torch
-from bayeswind_lib.ledger import workers
+from bayeswind_lib.experiments import workers
 from bayeswind_lib.training import performance
 
 

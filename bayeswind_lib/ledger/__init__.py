@@ -1,7 +1,7 @@
 """The ledger: every published number beside what is measured here.
 
 `claims.toml` holds what was published, `records/` what was measured, and the status of a claim
-is computed from both. `make_records()` measures again all that is not a training run.
+is computed from both. Nothing is measured here: see `bayeswind_lib.experiments`.
 
 >>> row("bijection-uniform-l20")["published"]
 1.2681
@@ -13,16 +13,13 @@ import math
 from functools import lru_cache
 from pathlib import Path
 
-from bayeswind_lib.ledger import language, probed, store
-from bayeswind_lib.ledger.baselines import RECORDS as BASELINES
+from bayeswind_lib import experiments
+from bayeswind_lib.checkpoints import store
 from bayeswind_lib.ledger.claims import Claim, load_claims
 from bayeswind_lib.ledger.status import STATUSES, Evidence, gather, judge
 from bayeswind_lib.ledger.trained import mean_over_seeds, runs
 
-RECORDS = (
-    *BASELINES.values(), "facts", "networks", "runs", "races", "fair_race", "attention_variants",
-    *probed.RECORDS, *language.SUBJECTS,
-)
+RECORDS = (*experiments.RECORDS, "runs")
 
 
 def rows(folder: str | Path | None = None) -> list[dict]:
@@ -210,14 +207,7 @@ def own(*models, claims: list[dict] | None = None, n_episodes: int = 2000) -> li
     return [_row(claim, gather(claim, records), records) for claim in chosen]
 
 
-def make_records(*args, **kwargs) -> list[str]:
-    """Measure again everything stored that is not a training run: see `ledger.make`."""
-    from bayeswind_lib.ledger.make import make_records as make
-
-    return make(*args, **kwargs)
-
-
 __all__ = [
-    "STATUSES", "chapter_table", "counts", "glue", "glue_all", "main_table", "make_records",
+    "STATUSES", "chapter_table", "counts", "glue", "glue_all", "main_table",
     "mean_over_seeds", "own", "record", "row", "rows", "runs", "table",
 ]

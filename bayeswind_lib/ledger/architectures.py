@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from bayeswind_lib.ledger import baselines, page, store, trained
+from bayeswind_lib.checkpoints import store
+from bayeswind_lib.ledger import baselines, page, trained
 from bayeswind_lib.ledger.status import controls_suffice
 from bayeswind_lib.training.plans import RIVALS
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from bayeswind_lib.ledger import store
+from bayeswind_lib.checkpoints import store
 from bayeswind_lib.ledger.claims import Claim
 from bayeswind_lib.ledger.status import STATUSES, Evidence, gather, judge
 

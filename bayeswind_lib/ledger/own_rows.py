@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bayeswind_lib import checkpoints, tunnels
-from bayeswind_lib.ledger import store
+from bayeswind_lib.checkpoints import store
+from bayeswind_lib.experiments.networks import network_entry
 from bayeswind_lib.ledger.baselines import RECORDS as BASELINES
 from bayeswind_lib.ledger.claims import Claim, load_claims
-from bayeswind_lib.ledger.make import network_entry
 from bayeswind_lib.training.presets import N_EPISODES
 
 NEEDED = ("id", "statement", "published", "measure")

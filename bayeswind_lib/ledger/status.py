@@ -19,9 +19,9 @@ import re
 import statistics
 from dataclasses import dataclass, field
 
+from bayeswind_lib.checkpoints.store import lookup
 from bayeswind_lib.ledger import baselines, trained
 from bayeswind_lib.ledger.claims import Claim
-from bayeswind_lib.ledger.store import lookup
 
 STATUSES = ("reproduced", "partly", "not reproduced", "not settled", "not testable")
 MIN_LEARNING_RATES = 4

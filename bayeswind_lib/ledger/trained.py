@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
-from bayeswind_lib.ledger import store
+from bayeswind_lib.checkpoints import store
 from bayeswind_lib.training.plans import PLANS, Cell, plan
 from bayeswind_lib.training.recipe import Recipe
 

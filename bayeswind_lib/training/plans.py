@@ -309,7 +309,7 @@ FREEZE_AT = {"linear": (0, 18, 60, 120, 180, 300), "constant": (60, 180)}
 def ladder() -> list[Cell]:
     """A small HMM transformer, free and with a part of attention frozen earlier and later, with both rates.
 
-    `bayeswind_lib.ledger.probed.settling` trains all runs of one seed and rate at once.
+    `bayeswind_lib.experiments.settling` trains all runs of one seed and rate at once.
     """
     cells = []
     for (schedule, begins), seed in itertools.product(FREEZE_AT.items(), FIVE):

@@ -22,7 +22,6 @@ BUILD = [
     "-c", "from jupyter_book.cli.main import main; main()",
     "build", ".", "-W", "-n", "--keep-going",
 ]  # fmt: skip
-RECORDS = "from bayeswind_lib import ledger; print(*ledger.make_records(), sep=chr(10))"
 
 
 def run(*words: object, **environ: str) -> int:
@@ -151,13 +150,13 @@ def serve(words: Sequence[str] = ()) -> int:
 @timed("records")
 def records(words: Sequence[str] = ()) -> int:
     """Compute the records anew."""
-    return python("-c", RECORDS)
+    return python("-m", "bayeswind_lib", "records", *words)
 
 
 @timed("records of the language model")
 def records_lm(words: Sequence[str] = ()) -> int:
     """Measure the language model again."""
-    return model() or python("-m", "bayeswind_lib", "language", "--record")
+    return model() or python("-m", "bayeswind_lib", "records", "language_geometry", "language_sula")
 
 
 def clean(words: Sequence[str] = ()) -> int:

@@ -1,18 +1,18 @@
 """The record `races`: ways to train a head on the sticky chain, many seeds and rates (Paper II; notes A6, A7).
 
 Hours on a laptop, so each run is a file of its own, and what is finished is not run again:
-`python -m bayeswind_lib races FOLDER --record` runs what is missing and writes the record.
+`python -m bayeswind_lib records races` runs what is missing and writes the record.
 
 Axes: P points of a curve.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import math
 from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -22,8 +22,9 @@ import torch
 from bayeswind_lib.checkpoints.files import write_atomically
 from bayeswind_lib.dynamics import attention, race, sticky
 from bayeswind_lib.dynamics.race import Arm
+from bayeswind_lib.experiments.runner import run_missing
 
-NAME = "races"
+FOLDER = Path("runs/races")
 SEEDS = (42, 2024, 1337, 7777, 9999)  # of the published runs
 STEPS, LENGTH, SHORT = 1000, 2000, 700  # as published, and a shorter sequence for many rates
 THIN = 10  # of the training loss every so many steps are kept
@@ -88,45 +89,52 @@ def plan() -> list[Cell]:
     return cells
 
 
-def run(cell: Cell, folder: str | Path) -> None:
-    """Run a cell, unless its file is there, and keep what the record needs of it."""
-    path = Path(folder) / f"{cell.key}.json"
-    if path.is_file():
-        return
-    torch.set_num_threads(1)
+def path_of(folder: str | Path, cell) -> Path:
+    """Where the file of a run lies."""
+    return Path(folder) / f"{cell.key}.json"
+
+
+def run(folder: str | Path, cell: Cell) -> None:
+    """Run a cell, and keep what the record needs of it."""
     curve = race.race(cell.arm, race.task(cell.seed, cell.length), cell.seed, cell.steps, cell.every)
     told = curve.to_dict() | {"cell": asdict(cell), "loss": curve.loss[::THIN].tolist(), "final": float(curve.loss[-1])}
-    write_atomically(path, json.dumps(told).encode())
+    write_atomically(path_of(folder, cell), json.dumps(told).encode())
 
 
-def run_all(cells: Iterable, folder: str | Path, workers: int = 1, report: Callable = print, work: Callable = run) -> None:
-    """Run what is missing, several at once; it can be stopped at any moment and started again.
+@dataclass(frozen=True)
+class Penalty:
+    """A run of the alternating arm with another penalty of its M-step."""
 
-    `work(cell, folder)` runs one and writes `cell.key`.json.
+    penalty: float
+    seed: int
+    length: int = SHORT
+    rounds: int = ROUNDS
 
-    Raises:
-        ValueError: if `workers` is below 1.
-    """
-    if workers < 1:
-        raise ValueError(f"workers is {workers}: at least one has to run")
-    missing = [cell for cell in cells if not (Path(folder) / f"{cell.key}.json").is_file()]
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    with ProcessPoolExecutor(workers) as pool:
-        running = {pool.submit(work, cell, folder): cell for cell in missing}
-        for n, future in enumerate(as_completed(running), 1):
-            future.result()
-            report(f"{n} of {len(missing)}: {running[future].key}")
+    @property
+    def key(self) -> str:
+        """The name of its file."""
+        return f"penalty-{self.penalty:g}-seed{self.seed}"
 
 
-def run_penalty(penalty: float, seed: int, folder: str | Path, length: int = SHORT, rounds: int = ROUNDS) -> None:
-    """The alternating arm with another penalty of its M-step, unless its file is there."""
-    path = Path(folder) / f"penalty-{penalty:g}-seed{seed}.json"
-    if path.is_file():
-        return
-    torch.set_num_threads(1)
+def run_penalty(folder: str | Path, cell: Penalty) -> None:
+    """Run it, and keep its curve."""
     arm = replace(FAMILIES["alternating"], rate=RATES["em"][-1])
-    curve = race.race(arm, race.task(seed, length), seed, rounds, 1, penalty)
-    write_atomically(path, json.dumps(curve.to_dict() | {"penalty": penalty}).encode())
+    curve = race.race(arm, race.task(cell.seed, cell.length), cell.seed, cell.rounds, 1, cell.penalty)
+    write_atomically(path_of(folder, cell), json.dumps(curve.to_dict() | {"penalty": cell.penalty}).encode())
+
+
+def measure(runs: str | Path | None = None, workers: int = 1, report: Callable = print) -> dict:
+    """Run what is missing (hours), and make the record of it.
+
+    Args:
+        runs: the folder of the runs, `runs/races` by default.
+    """
+    folder = Path(runs or FOLDER)
+    where = functools.partial(path_of, folder)
+    run_missing(functools.partial(run, folder), plan(), where, workers, report)
+    penalties = [Penalty(penalty, seed) for seed, penalty in itertools.product(SEEDS, PENALTIES)]
+    run_missing(functools.partial(run_penalty, folder), penalties, where, workers, report)
+    return record_of(folder)
 
 
 def _penalties_of(folder: str | Path) -> dict:
@@ -148,7 +156,7 @@ def read_cell(cell, folder: str | Path) -> dict | None:
     Raises:
         ValueError: if the file is no JSON, or is that of another cell.
     """
-    path = Path(folder) / f"{cell.key}.json"
+    path = path_of(folder, cell)
     if not path.is_file():
         return None
     try:
@@ -163,7 +171,7 @@ def read_cell(cell, folder: str | Path) -> dict | None:
 # ---- the record
 
 
-def measure(folder: str | Path, cells: Iterable[Cell] | None = None) -> dict:
+def record_of(folder: str | Path, cells: Iterable[Cell] | None = None) -> dict:
     """The record, of the cells that are finished.
 
     Returns:

@@ -14,11 +14,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
+from bayeswind_lib.experiments.workers import each, give_back
 from bayeswind_lib.language import axes, edits, manifold, sula
 from bayeswind_lib.language.llama import Llama
-from bayeswind_lib.ledger.workers import each, give_back
 
-NAME = "language_sula"
 SEED = 0
 LABELS, OTHERS = ("bip", "tor"), ("nov", "lat")  # each one token, with the space before it
 # Each one token, with and without a space before it: all prompts of k examples are equally long.

@@ -18,14 +18,13 @@ import numpy as np
 import torch
 
 from bayeswind_lib import checkpoints, tunnels
+from bayeswind_lib.experiments.workers import each, give_back
 from bayeswind_lib.language import diagnose, manifold, prompts
 from bayeswind_lib.language.diagnose import Looks
 from bayeswind_lib.language.llama import Llama
-from bayeswind_lib.ledger.workers import each, give_back
 from bayeswind_lib.probes import nulls
 from bayeswind_lib.scoring import entropy_bits
 
-NAME = "language_geometry"
 SEED, DRAWS = 17, 200
 TWIN_SEEDS = (18, 19)  # of two more twins
 DOMAINS = tuple(prompts.DOMAINS)

@@ -20,15 +20,14 @@ import torch
 from torch import nn
 
 from bayeswind_lib import checkpoints, models, training
+from bayeswind_lib.experiments.language_geometry import pack, prompts_of
 from bayeswind_lib.language import diagnose, layouts, manifold
-from bayeswind_lib.ledger.language_geometry import pack, prompts_of
 from bayeswind_lib.probes import nulls
 from bayeswind_lib.probes.activations import activations
 from bayeswind_lib.training import plans
 from bayeswind_lib.training.plans import Cell
 from bayeswind_lib.training.sweep import read_row, weights_of
 
-NAME = "attention_variants"
 FOLDER = Path("runs/variants")
 SEED, PROMPTS, TWINS, EPISODES = 17, 100, 20, 500
 PLAIN = "multihead"
@@ -50,18 +49,18 @@ def is_plain(cell: Cell) -> bool:
     return cell.recipe.learning_rate == 2e-2
 
 
-def measure(n_episodes: int, folder: str | Path | None = None) -> dict:
+def measure(n_episodes: int, runs: str | Path | None = None) -> dict:
     """Train what is missing, and measure all of it.
 
     Args:
         n_episodes: on which networks are scored, at most 500; with fewer the code is tried, on short runs.
-        folder: of the sweep; `runs/variants` by default, and one that is thrown away for short runs.
+        runs: the folder of the sweep; `runs/variants` by default, and one that is thrown away for short runs.
     """
     cells = plans.plan("variants")
     if n_episodes >= EPISODES:
-        return _measure(cells, Path(folder or FOLDER), EPISODES, TWINS, PROMPTS)
+        return _measure(cells, Path(runs or FOLDER), EPISODES, TWINS, PROMPTS)
     with tempfile.TemporaryDirectory() as place:
-        return _measure(short(cells), Path(folder or place), n_episodes, 3, 12)
+        return _measure(short(cells), Path(runs or place), n_episodes, 3, 12)
 
 
 def _measure(cells: Sequence[Cell], folder: Path, n_episodes: int, draws: int, n: int) -> dict:

@@ -1,12 +1,13 @@
 """The record `fair_race`: ways to train a head on fresh chains, best against best (Paper II; notes A5, A7).
 
-`python -m bayeswind_lib races FOLDER --fresh --record` runs what is missing (some ten minutes of one
+`python -m bayeswind_lib records fair_race` runs what is missing (some ten minutes of one
 core) and writes the record. Each run is a file of its own. Rates are chosen on some seeds and told
 on others.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import math
@@ -16,14 +17,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from bayeswind_lib.checkpoints.files import write_atomically
 from bayeswind_lib.dynamics import fair, race
 from bayeswind_lib.dynamics.race import Arm
-from bayeswind_lib.ledger import raced
+from bayeswind_lib.experiments import races
+from bayeswind_lib.experiments.runner import run_missing
 
-NAME = "fair_race"
+FOLDER = Path("runs/fair_race")
 CHOOSING, TOLD = (1, 2, 3, 4), (11, 12, 13, 14, 15)
 STEPS, EVERY = 400, 10
 LEVELS = {"kl": 0.1, "entropy_mae": 0.3}  # nats and bits; even attention reaches neither
@@ -113,23 +114,25 @@ def telling(rates: dict[str, float], seeds: Iterable[int] = TOLD) -> list[Cell]:
     return cells
 
 
-def run(cell: Cell, folder: str | Path) -> None:
-    """Run a cell, unless its file is there."""
-    path = Path(folder) / f"{cell.key}.json"
-    if path.is_file():
-        return
-    torch.set_num_threads(1)
+def run(folder: str | Path, cell: Cell) -> None:
+    """Run a cell, and keep its curve."""
     began = time.process_time()
     begin = fair.even if cell.arm.name == "no routing" else None
     curve = fair.run(cell.head, cell.arm, cell.seed, cell.steps, cell.every, setting=cell.setting, begin=begin)
     told = curve.to_dict() | {"cell": asdict(cell), "seconds": time.process_time() - began}
-    write_atomically(path, json.dumps(told).encode())
+    write_atomically(races.path_of(folder, cell), json.dumps(told).encode())
 
 
-def run_all(folder: str | Path, workers: int = 1, report: Callable = print) -> None:
-    """The sweep, and then what it has chosen; it can be stopped at any moment and started again."""
-    raced.run_all(sweep(), folder, workers, report, run)
-    raced.run_all(telling(choose(folder)), folder, workers, report, run)
+def measure(runs: str | Path | None = None, workers: int = 1, report: Callable = print) -> dict:
+    """Run the sweep, then what it has chosen (ten minutes of one core), and make the record of it.
+
+    Args:
+        runs: the folder of the runs, `runs/fair_race` by default.
+    """
+    folder = Path(runs or FOLDER)
+    for cells in (sweep, lambda: telling(choose(folder))):
+        run_missing(functools.partial(run, folder), cells(), functools.partial(races.path_of, folder), workers, report)
+    return record_of(folder)
 
 
 # ---- the record
@@ -150,10 +153,10 @@ def _low(found: dict) -> float:
 
 def grid(folder: str | Path, seeds: Iterable[int] = CHOOSING) -> dict:
     """By family and rate: steps to the KL level and the last KL, seed by seed, of the seeds that are whole."""
-    seeds = [seed for seed in seeds if all(raced.read_cell(cell, folder) is not None for cell in sweep([seed]))]
+    seeds = [seed for seed in seeds if all(races.read_cell(cell, folder) is not None for cell in sweep([seed]))]
     found: dict = {}
     for cell in sweep(seeds):
-        told = raced.read_cell(cell, folder)
+        told = races.read_cell(cell, folder)
         row = found.setdefault(cell.arm.name, {}).setdefault(f"{cell.arm.rate:g}", {"steps": [], "last": []})
         row["steps"].append(_steps(told)["kl"])
         row["last"].append(_low(told))
@@ -200,12 +203,12 @@ def readings(told: dict, rng: np.random.Generator | None = None) -> dict:
     if rng is None:
         return {label: ratio(pair, lambda n: np.zeros(n, dtype=bool)) for label, pair in READINGS.items()}
     return {
-        label: raced.spread(np.array([ratio(pair, lambda n: rng.random(n) < 0.5) for _ in range(raced.DRAWS)]))
+        label: races.spread(np.array([ratio(pair, lambda n: rng.random(n) < 0.5) for _ in range(races.DRAWS)]))
         for label, pair in READINGS.items()
     }
 
 
-def measure(folder: str | Path) -> dict:
+def record_of(folder: str | Path) -> dict:
     """The record, of the cells that are finished.
 
     Returns:
@@ -217,9 +220,9 @@ def measure(folder: str | Path) -> dict:
     """
     found, rates = grid(folder), choose(folder)
     groups: dict = {"told": {}, "lower": {}, "base": {}, "frozen": {}}
-    total = sum(raced.read_cell(cell, folder)["seconds"] for cell in sweep(found["seeds"]))
+    total = sum(races.read_cell(cell, folder)["seconds"] for cell in sweep(found["seeds"]))
     for cell in telling(rates):
-        if (told := raced.read_cell(cell, folder)) is None:
+        if (told := races.read_cell(cell, folder)) is None:
             continue
         total += told["seconds"]
         row = groups[cell.group].setdefault(cell.arm.name, {

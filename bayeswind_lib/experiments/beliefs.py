@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from bayeswind_lib import checkpoints, models, scoring, training, tunnels
-from bayeswind_lib.ledger.sampling import rng_for
+from bayeswind_lib.experiments.sampling import rng_for
 from bayeswind_lib.probes import clusters, filtering, nulls, sites, values
 from bayeswind_lib.tunnels import Episodes
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 from bayeswind_lib.dynamics import race
-from bayeswind_lib.ledger import raced
+from bayeswind_lib.experiments import races
+from bayeswind_lib.experiments.runner import run_missing
 
 
 def small(group="rates", arm=race.PUBLISHED[0], seed=42, **changes):
-    return raced.Cell(group, arm, seed, **({"length": 40, "steps": 20, "every": 10} | changes))
+    return races.Cell(group, arm, seed, **({"length": 40, "steps": 20, "every": 10} | changes))
 
 
 @pytest.fixture(scope="module")
@@ -22,16 +24,16 @@ def finished(tmp_path_factory):
     cells = [small(group, arm, seed) for arm in arms[:2] for seed in (42, 7) for group in ("published", "rates")]
     cells += [small("rates", arms[2], seed) for seed in (42, 7)]
     said: list[str] = []
-    raced.run_all(cells, folder, workers=2, report=said.append)
+    run_missing(partial(races.run, folder), cells, partial(races.path_of, folder), 2, said.append)
     return folder, cells, said
 
 
 def test_the_plan_holds_every_arm_and_rate_once():
-    cells = raced.plan()
+    cells = races.plan()
     assert len({cell.key for cell in cells}) == len(cells)
     published = {(cell.arm.name, cell.seed) for cell in cells if cell.group == "published"}
     assert len(published) == (len(race.PUBLISHED) + len(race.CONTROLS)) * 5
-    for family in raced.FAMILIES.values():
+    for family in races.FAMILIES.values():
         rates = {cell.arm.rate for cell in cells if cell.group == "rates" and cell.arm.name == family.name}
         assert len(rates) >= 6
 
@@ -42,7 +44,7 @@ def test_what_is_finished_is_not_run_again(finished):
     path = folder / f"{cells[0].key}.json"
     before, more = path.read_bytes(), []
     path.unlink()
-    raced.run_all(cells, folder, report=more.append)
+    run_missing(partial(races.run, folder), cells, partial(races.path_of, folder), report=more.append)
     assert more == [f"1 of 1: {cells[0].key}"]
     assert json.loads(path.read_bytes()) == json.loads(before)
 
@@ -50,7 +52,7 @@ def test_what_is_finished_is_not_run_again(finished):
 def test_a_run_keeps_what_the_race_gave(finished):
     folder, cells, _ = finished
     curve = race.race(cells[0].arm, race.task(42, 40), 42, 20, 10)
-    told = raced.read_cell(cells[0], folder)
+    told = races.read_cell(cells[0], folder)
     assert told["loss"] == pytest.approx(curve.loss[::10]) and told["final"] == pytest.approx(curve.loss[-1])
     assert told["measures"]["kl"] == pytest.approx(curve.measures["kl"])
 
@@ -59,17 +61,17 @@ def test_damaged_and_foreign_runs_are_named(finished, tmp_path):
     cell = small()
     (tmp_path / f"{cell.key}.json").write_text("{")
     with pytest.raises(ValueError, match=rf"{cell.key}\.json: not a readable run"):
-        raced.read_cell(cell, tmp_path)
+        races.read_cell(cell, tmp_path)
     folder, cells, _ = finished
     with pytest.raises(ValueError, match="a run with other settings"):
-        raced.read_cell(small("published", steps=30), folder)
+        races.read_cell(small("published", steps=30), folder)
     with pytest.raises(ValueError, match="workers is 0"):
-        raced.run_all([], tmp_path, workers=0)
+        run_missing(races.run, [], races.path_of, workers=0)
 
 
 def test_the_record_weighs_what_is_there(finished):
     folder, cells, _ = finished
-    record = raced.measure(folder, [*cells, small(seed=99)])  # one is not finished
+    record = races.record_of(folder, [*cells, small(seed=99)])  # one is not finished
     arms = record["published"]["arms"]
     assert set(arms) == {"SGD", "values x 10"} and set(arms["SGD"]) == {"42", "7"}
     finals = [arms["SGD"][seed]["final"] for seed in ("42", "7")]
@@ -89,7 +91,7 @@ def test_the_published_figures_are_those_of_the_curves(finished):
     folder, cells, _ = finished
     curves = {(cell.arm.name, cell.seed): race.race(cell.arm, race.task(cell.seed, 40), cell.seed, 20, 10)
               for cell in cells if cell.group == "published"}
-    record = raced.measure(folder, cells)
+    record = races.record_of(folder, cells)
     level = np.mean([curves["SGD", seed].loss[-1] for seed in (42, 7)])
     for seed in (42, 7):
         curve, kept = curves["values x 10", seed], record["published"]["arms"]["values x 10"][str(seed)]
@@ -97,7 +99,7 @@ def test_the_published_figures_are_those_of_the_curves(finished):
         assert abs(kept["steps_to_level"] - first) <= 1.5  # the stored curve is thinned
         assert kept["steps_to_own"] == pytest.approx(race.steps_to(curve, curves["SGD", seed].loss[-1]), abs=0.5)
     claims, taken = record["claims"], [record["published"]["arms"]["values x 10"][s]["steps_to_level"] for s in ("42", "7")]
-    assert claims["steps"] == pytest.approx(np.mean(taken)) and claims["speed_up"] == pytest.approx(raced.STEPS / np.mean(taken))
+    assert claims["steps"] == pytest.approx(np.mean(taken)) and claims["speed_up"] == pytest.approx(races.STEPS / np.mean(taken))
     assert claims["gap"] == pytest.approx(np.mean([curves["SGD", s].loss[-1] - curves["values x 10", s].loss[-1] for s in (42, 7)]))
     assert record["alike"] == {} and record["cells"]["published"] == {"done": 4, "planned": 4}
 
@@ -105,22 +107,22 @@ def test_the_published_figures_are_those_of_the_curves(finished):
 def test_only_whole_seeds_are_compared(finished):
     folder, cells, _ = finished
     third = small(arm=race.Arm("SGD", rate=1.0), seed=7)  # of seed 7 one rate is not finished
-    record = raced.measure(folder, [*cells, third])
+    record = races.record_of(folder, [*cells, third])
     best, found = record["best"]["SGD"], record["rates"]["SGD"]
     assert record["whole"] == best["chosen_on"] == ["42"]
     assert best["rate"] == float(min(found, key=lambda rate: found[rate]["42"]["at_best"]["validation"]))
     assert best["seeds"] == ["42", "7"] and len(best["held_out"]["values"]) == 2  # both have a run at that rate
-    assert raced.measure(folder, [])["best"] == {} and raced.measure(folder, [])["claims"] == {}
+    assert races.record_of(folder, [])["best"] == {} and races.record_of(folder, [])["claims"] == {}
 
 
 def test_the_null_counts_a_run_that_never_arrives_with_all_steps():
     def run(steps, final):
         return {"steps_to_level": steps, "final": final}
 
-    arms = {raced.ALIKE: {"1": run(100.0, 1.0), "2": run(math.inf, 1.9)}, raced.PLAIN: {"1": run(0, 2.0), "2": run(0, 2.0)}}
-    found = raced._null_of(arms)
+    arms = {races.ALIKE: {"1": run(100.0, 1.0), "2": run(math.inf, 1.9)}, races.PLAIN: {"1": run(0, 2.0), "2": run(0, 2.0)}}
+    found = races._null_of(arms)
     assert found["speed_up"]["low"] == 1.0 and found["speed_up"]["high"] == 10.0 and found["steps"]["null"] == 550
-    assert found["speed_up"]["draws"] >= 20 and raced._null_of({}) == {}
+    assert found["speed_up"]["draws"] >= 20 and races._null_of({}) == {}
 
 
 def test_what_em_would_need_by_hand():
@@ -132,21 +134,21 @@ def test_what_em_would_need_by_hand():
         "values x 10": {"0.01": {"1": entry(500.0, 1.9), "2": entry(300.0, 1.9)}},
         "queries and keys x 10": {"0.01": {"1": entry(100.0, 1.8), "2": entry(300.0, 1.8)}},
     }
-    found = raced._readings(rates, ["1", "2"], ["1", "2"])
+    found = races._readings(rates, ["1", "2"], ["1", "2"])
     assert found == pytest.approx({"values over routing": 0.5, "best gain": 0.05})
-    drawn = raced._readings(rates, ["1", "2"], ["1", "2"], np.random.default_rng(1))
+    drawn = races._readings(rates, ["1", "2"], ["1", "2"], np.random.default_rng(1))
     assert drawn["best gain"]["low"] == pytest.approx(-0.05) and drawn["best gain"]["high"] == pytest.approx(0.05)
     assert drawn["values over routing"]["low"] == pytest.approx(0.5) and drawn["values over routing"]["high"] == pytest.approx(2)
-    assert raced._readings(rates, [], []) == {}
+    assert races._readings(rates, [], []) == {}
 
 
 def test_a_penalty_of_the_m_step_is_chosen_on_validation(tmp_path):
-    assert raced._penalties_of(tmp_path) == {}
+    assert races._penalties_of(tmp_path) == {}
     for penalty, seed in [(0.001, 42), (0.1, 42), (0.1, 2024)]:
-        raced.run_penalty(penalty, seed, tmp_path, length=40, rounds=3)
-    found = raced._penalties_of(tmp_path)
+        races.run_penalty(tmp_path, races.Penalty(penalty, seed, length=40, rounds=3))
+    found = races._penalties_of(tmp_path)
     assert found["seeds"] == ["42"] and set(found["runs"]) == {"0.001", "0.1"} and set(found["runs"]["0.1"]) == {"42", "2024"}
-    arm = race.Arm("alternating", rate=raced.RATES["em"][-1], optimiser="em")
+    arm = race.Arm("alternating", rate=races.RATES["em"][-1], optimiser="em")
     curve = race.race(arm, race.task(42, 40), 42, 3, 1, penalty=0.1)
     i = int(curve.measures["validation"].argmin())
     assert found["runs"]["0.1"]["42"]["held_out"] == pytest.approx(curve.measures["held_out"][i])

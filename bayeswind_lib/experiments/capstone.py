@@ -17,7 +17,7 @@ import torch
 
 from bayeswind_lib import checkpoints, tunnels
 from bayeswind_lib.baselines import mixture
-from bayeswind_lib.ledger.sampling import SEED
+from bayeswind_lib.experiments.sampling import SEED
 from bayeswind_lib.probes import activations, beliefs, resume, untrained
 from bayeswind_lib.probes.ablation import as_prediction
 from bayeswind_lib.scoring import kl_bits

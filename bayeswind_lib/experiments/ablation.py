@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from bayeswind_lib import checkpoints, probes, tunnels
-from bayeswind_lib.ledger.sampling import rng_for, summary
+from bayeswind_lib.experiments.sampling import rng_for, summary
 from bayeswind_lib.probes import beliefs, exchange, layers
 from bayeswind_lib.probes.activations import activations, resume
 from bayeswind_lib.probes.layers import chance_to_be_right, layer_logits

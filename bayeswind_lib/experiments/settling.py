@@ -4,29 +4,30 @@ A small HMM transformer (`training.plans.LADDER`): five seeds with a falling and
 rate, free and with a part of attention frozen from some update on. All is trained in a folder first,
 and measured from it; the package ships none of these networks:
 
-    python -m bayeswind_lib.ledger.probed.settling FOLDER
+    python -m bayeswind_lib records probe_settling --runs FOLDER
 
-Cells that are in the folder are not trained again; `FOLDER 0/2` and `FOLDER 1/2` do half each.
+Fleets that are in the folder are not trained again.
 
 Axes: C snapshots, L layers, R runs of a fleet.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-import sys
 import time
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from bayeswind_lib import scoring, tunnels
+from bayeswind_lib.checkpoints import store
 from bayeswind_lib.checkpoints.files import read_tensors, write_tensors
-from bayeswind_lib.ledger import store
-from bayeswind_lib.ledger.probed.progress import episodes_of, rounded, way_done
-from bayeswind_lib.ledger.sampling import rng_for, summary
+from bayeswind_lib.experiments.progress import episodes_of, rounded, way_done
+from bayeswind_lib.experiments.runner import run_missing
+from bayeswind_lib.experiments.sampling import rng_for, summary
 from bayeswind_lib.probes import progress, settling
 from bayeswind_lib.probes.activations import activations, edit
 from bayeswind_lib.training import fleet
@@ -34,6 +35,7 @@ from bayeswind_lib.training.loop import start
 from bayeswind_lib.training.plans import FIVE, FREEZE_AT, FROZEN, ladder
 from bayeswind_lib.training.recipe import Recipe
 
+FOLDER = Path("runs/settling")
 FRAMES, LATER = "frames", FREEZE_AT["linear"][1:]  # a second fleet a seed: see `frames`
 RATES = {FRAMES: FRAMES, "linear": "falling", "constant": "constant"}
 NUDGE = 1e-7  # relative: a change of the last bit of each first weight
@@ -239,10 +241,31 @@ def final_score(recipe: Recipe, weights: dict, n_episodes: int, label: str = "",
 # ---- what is computed from it
 
 
-def measure(n_episodes: int, draws: int) -> dict:
-    """The stored runs, and everything that follows from them; the networks themselves are not shipped."""
-    stored = store.read("probe_settling") or {}
-    return summed_up({key: stored.get(key, {}) for key in KEPT}) | {"n_episodes": min(n_episodes, EPISODES)}
+def measure(
+    n_episodes: int, draws: int, records: str | Path | None = None, runs: str | Path | None = None,
+    workers: int = 1, report: Callable = print,
+) -> dict:
+    """Train what is missing of all fleets (ten minutes of one core), and measure them.
+
+    Args:
+        n_episodes: at most `EPISODES` are used; a trial with fewer takes the stored runs over instead.
+        draws: not used; the nulls have `DEALS` draws a seed.
+        records: where the stored record lies.
+        runs: the folder of the fleets, `runs/settling` by default.
+    """
+    if n_episodes < EPISODES:
+        stored = store.read("probe_settling", records) or {}
+        found = {key: stored.get(key, {}) for key in KEPT}
+    else:
+        folder = Path(runs or FOLDER)
+        run_missing(functools.partial(train_cell, folder), cells(), lambda cell: path_of(folder, *cell), workers, report)
+        found = measure_folder(folder)
+    return summed_up(found) | {"n_episodes": min(n_episodes, EPISODES)}
+
+
+def train_cell(folder: Path, cell: tuple[str, int]) -> Path:
+    """`train`, with a fleet's schedule and seed as one argument."""
+    return train(folder, *cell)
 
 
 def summed_up(found: dict) -> dict:
@@ -311,17 +334,3 @@ def nulls(found: dict) -> dict:
 def over_free(labels: dict, label: str, what: str) -> list[float]:
     """A final score over that of the free run of the same seed, seed by seed."""
     return [one[what] / labels["free"][seed][what] for seed, one in labels.get(label, {}).items()]
-
-
-def write_folder(folder: str | Path) -> bool:
-    """Measure a folder and write the record; whether that changed it."""
-    return store.write("probe_settling", summed_up(measure_folder(folder)))
-
-
-if __name__ == "__main__":
-    torch.set_num_threads(1)
-    part, parts = map(int, sys.argv[2].split("/")) if len(sys.argv) > 2 else (0, 1)
-    for schedule, seed in cells()[part::parts]:
-        print(train(sys.argv[1], schedule, seed), flush=True)
-    if all(path_of(sys.argv[1], *cell).exists() for cell in cells()):
-        print("probe_settling:", "written" if write_folder(sys.argv[1]) else "unchanged")

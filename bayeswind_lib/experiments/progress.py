@@ -6,7 +6,7 @@ apart three shipped seeds are ("strangers"). What only the folder of a sweep hol
 all seeds ("runs") and the runs with a frozen part ("frozen"), is measured by `measure_folder` and
 kept by `measure` as it is stored. To write it in, after `bayeswind_lib sweep snapshots frozen`:
 
-    python -m bayeswind_lib.ledger.probed.progress FOLDER
+    python -m bayeswind_lib records probe_progress --runs FOLDER
 
 "claims" is computed from both.
 
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from itertools import combinations, product
 from pathlib import Path
 
@@ -25,9 +24,9 @@ import numpy as np
 from torch import nn
 
 from bayeswind_lib import checkpoints, scoring, tunnels
+from bayeswind_lib.checkpoints import store
 from bayeswind_lib.checkpoints.files import read_tensors
-from bayeswind_lib.ledger import store
-from bayeswind_lib.ledger.sampling import rng_for, summary
+from bayeswind_lib.experiments.sampling import rng_for, summary
 from bayeswind_lib.probes import progress as probe
 from bayeswind_lib.probes.nulls import untrained
 from bayeswind_lib.training.loop import snapshot_path, start
@@ -45,14 +44,19 @@ EPISODES = 128  # enough for distances, which hardly differ between episodes
 KEPT = ("runs", "frozen", "apart")  # what only the folder of a sweep gives
 
 
-def measure(n_episodes: int, draws: int) -> dict:
+def measure(
+    n_episodes: int, draws: int, records: str | Path | None = None, runs: str | Path | None = None
+) -> dict:
     """All of the record: what the package holds measured, what it does not hold kept.
 
     Args:
         n_episodes: at most `EPISODES` are used. draws: of random walks, at most 20.
+        records: where the stored record lies, of which `KEPT` is taken over.
+        runs: the folder of the sweeps `snapshots` and `frozen`, from which `KEPT` is measured instead.
     """
-    stored = store.read("probe_progress") or {}
-    n, found = min(n_episodes, EPISODES), {key: stored.get(key, {}) for key in KEPT}
+    n = min(n_episodes, EPISODES)
+    stored = measure_folder(runs, n) if runs else store.read("probe_progress", records) or {}
+    found = {key: stored.get(key, {}) for key in KEPT}
     found["shipped"], found["line"], found["walk"] = {}, {}, {}
     for tunnel in TUNNELS:
         snapshots = checkpoints.load_snapshots(FALLING.format(tunnel))
@@ -276,13 +280,6 @@ def moved(cell, row: dict, folder: str | Path, n: int) -> dict:
     return {"moved": {name: rounded(d(first, last)) for name, d in probe.DISTANCES.items()}}
 
 
-def write_folder(folder: str | Path, n_episodes: int = EPISODES) -> bool:
-    """Measure a sweep's folder and write it into the stored record; whether that changed it."""
-    record = store.read("probe_progress") or {}
-    record |= measure_folder(folder, n_episodes)
-    return store.write("probe_progress", record | {"claims": claims(record)})
-
-
 # ---- what the ledger asks for
 
 
@@ -313,9 +310,3 @@ def claims(found: dict) -> dict:
                 {what: entry[what] for what in ("kl over free", "entropy_mae over free")} for entry in known
             ])
     return result
-
-
-if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        raise SystemExit("python -m bayeswind_lib.ledger.probed.progress FOLDER: the folder of a sweep")
-    print("probe_progress:", "written" if write_folder(sys.argv[1]) else "unchanged")

@@ -13,7 +13,7 @@ import torch
 
 from bayeswind_lib import baselines, tunnels
 from bayeswind_lib.baselines.recurrence import AnyRule, Memoriser
-from bayeswind_lib.ledger.sampling import SEED, summary
+from bayeswind_lib.experiments.sampling import SEED, summary
 from bayeswind_lib.scoring import entropy_bits, score_episodes
 from bayeswind_lib.tunnels import recurrence
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from bayeswind_lib import checkpoints, tunnels
-from bayeswind_lib.ledger.sampling import rng_for
+from bayeswind_lib.experiments.sampling import rng_for
 from bayeswind_lib.probes import axes, nulls, values
 from bayeswind_lib.probes.activations import activations
 from bayeswind_lib.probes.sites import merge_heads
