@@ -2,8 +2,9 @@
 
 MyST-NB executes a page when Sphinx reads it, one after the other. Here all pages that are to be
 read and are not in the execution cache run first, as many at once as there are processors, and go
-into that cache, where MyST-NB finds them. A page that fails is not stored: MyST-NB runs it once
-more, and reports what is wrong as it always does.
+into that cache, where MyST-NB finds them. Their kernels are forked from one process with the
+imports done (`bayeswind_kernels`) where that is possible. A page that fails is not stored: MyST-NB
+runs it once more, in an ordinary kernel, and reports what is wrong as it always does.
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn
 from jupyter_cache.executors.utils import single_nb_execution
+from jupyter_client import AsyncKernelManager
 from myst_nb.core.read import create_nb_reader
 from sphinx.util import logging
+
+from bayeswind_kernels import IMPORTS, Nursery
 
 LOG = logging.getLogger(__name__)
 # One thread a kernel: two kernels of two threads each are slower on two processors.
@@ -68,31 +72,74 @@ def store(cache, path: Path, done, read_fmt: dict | None) -> None:
     cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
 
 
+class Kernels:
+    """Where the kernels of a build come from, and how they end if it is interrupted."""
+
+    def __init__(self):
+        self.nursery = Nursery(IMPORTS) if Nursery.possible else None
+        self.started = {}
+
+    def manager(self, page: Path) -> type[AsyncKernelManager]:
+        """What starts a page's kernel: forked, if it is of the kind that can be."""
+        kernels, nursery = self, self.nursery
+
+        class Manager(AsyncKernelManager):
+            async def _async_launch_kernel(self, kernel_cmd: list[str], **settings) -> None:
+                at = self.provisioner
+                if nursery and nursery.knows(kernel_cmd):
+                    folder, environment = settings.get("cwd"), settings["env"]
+                    at.process = nursery.kernel(kernel_cmd, folder, environment)
+                    at.pid = at.pgid = at.process.pid
+                    self._reconcile_connection_info(at.connection_info)
+                else:
+                    await super()._async_launch_kernel(kernel_cmd, **settings)
+                kernels.started[page] = at.process
+
+        return Manager
+
+    def seconds(self, page: Path) -> str:
+        """The processor time that a page took, in words; nothing where it was not measured."""
+        used = getattr(self.started.get(page), "processor_seconds", None)
+        return "" if used is None else f", {used:.1f} s of a processor"
+
+    def close(self) -> None:
+        """End what still runs: nothing, unless the build is interrupted."""
+        for process in self.started.values():
+            process.kill()
+        if self.nursery:
+            self.nursery.close()
+
+
 def execute_side_by_side(app, env, names: list[str]) -> None:
-    """Execute all pages that wait for it, if there are several, and several processors."""
+    """Execute all pages that wait for it, if there are several."""
     settings = env.mystnb_config
     if settings.execution_mode != "cache":
         return
     cache = get_cache(settings.execution_cache_path or ".jupyter_cache")
     pages = waiting(env, names, cache)
-    workers = min(processors(), len(pages))
-    if workers < 2:
+    if len(pages) < 2:
         return
+    workers, allow_errors = min(processors(), len(pages)), settings.execution_allow_errors
     LOG.info(f"executing {len(pages)} pages, {workers} at once")
-    with one_thread_each(), ThreadPoolExecutor(workers) as pool:
+    with one_thread_each(), ThreadPoolExecutor(workers) as pool, closing(Kernels()) as kernels:
         running = {
             pool.submit(
-                single_nb_execution, notebook, cwd=str(path.parent),
-                timeout=settings.execution_timeout, allow_errors=settings.execution_allow_errors,
+                single_nb_execution, notebook, cwd=str(path.parent), allow_errors=allow_errors,
+                timeout=settings.execution_timeout, kernel_manager_class=kernels.manager(path),
             ): path
             for path, (notebook, _) in pages.items()
         }
-        for future in as_completed(running):
-            path, done = running[future], future.result()
-            name = path.relative_to(app.srcdir).as_posix()
-            if done.err is None:
-                store(cache, path, done, pages[path][1])
-            LOG.info(f"{name}: {'executed' if done.err is None else 'failed'} in {done.time:.0f} s")
+        try:
+            for future in as_completed(running):
+                path, done = running[future], future.result()
+                name, ended = path.relative_to(app.srcdir).as_posix(), "failed"
+                if done.err is None:
+                    store(cache, path, done, pages[path][1])
+                    ended = "executed"
+                LOG.info(f"{name}: {ended} in {done.time:.0f} s{kernels.seconds(path)}")
+        except BaseException:  # Ctrl-C: what waits is not begun
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def setup(app):
