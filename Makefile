@@ -1,12 +1,12 @@
-# Two commands: `make book` builds the book, `make test` checks everything. `make help` lists the rest.
+# `make book` builds the book, `make check` tests the library, `make test` the whole; `make help` lists the rest.
 # A fresh machine needs Python 3.11 or newer and make; everything else goes into .venv. Where there is
 # no make, `python book/tools book` and so on do the same: nothing is done here but to find a Python.
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	2>/dev/null && { echo $$p; exit; }; done; echo python3)
-COMMANDS := book test lint install serve pdf html notebooks records records-lm bench browser model \
-	picture kernel weights clean
+COMMANDS := book check test test-all lint install serve pdf html notebooks records records-lm bench \
+	browser model picture kernel weights clean
 
 .DEFAULT_GOAL := help
 .PHONY: help $(COMMANDS)

@@ -1,12 +1,14 @@
-"""Runs a notebook's cells; at the first load of each network a copy of the process goes on with an untrained one.
+"""Runs notebooks' cells; at the first load of each network a copy of the process goes on with an untrained one.
 
-`python _canary_worker.py NOTEBOOK WEIGHTS FOLDER [PRESET]` runs with the weights in WEIGHTS and leaves one
-JSON file in FOLDER for the run itself ("whole.json") and one for each copy ("NAME-seedN.json",
-"snapshots+NAME-seedN.json" for a run with snapshots, and "records.json" for a copy in which every network
-that is loaded is a good one with other scores in its record):
+`python _canary_worker.py` reads jobs from its input, one JSON list a line, `[NOTEBOOK, WEIGHTS, FOLDER, PRESET]`. Each runs in a
+copy of this process, which has everything imported, with the weights in WEIGHTS, and leaves one JSON file in FOLDER for the run
+itself ("whole.json") and one for each further copy ("NAME-seedN.json", "snapshots+NAME-seedN.json" for a run with snapshots, and
+"records.json" for a copy in which every network that is loaded is a good one with other scores in its record):
 `error` (the name of the exception that ended it, or null), `text` (its end), `opened` (the networks' files
-that were read; Python does not see snapshots being read). A copy shares all that was computed before it: a hundred spoilt
-networks cost little more than one run. Nothing is drawn. A PRESET is put after the cell of parameters, as papermill does.
+that were read; Python does not see snapshots being read), `cells` (how many ran) and `seconds` (of its processor, its copies' apart).
+A copy shares all that was computed before it: a hundred spoilt networks cost little more than one run. What a cell shows is made in
+the whole run only, and what that writes to stderr is kept in FOLDER/stderr.txt. A PRESET is put after the cell of parameters, as
+papermill does. The answer to a job is one line: its exit code.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import inspect
 import json
 import os
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -39,14 +42,18 @@ def run_cells(sources: list[str]) -> dict:
             opened.add(os.path.basename(str(args[0])))
 
     sys.addaudithook(listen)
-    shell = InteractiveShell.instance()
-    for source in sources:
-        result = shell.run_cell(source, silent=True)  # silent: the last expression is not shown
+    shell, start = InteractiveShell.instance(), time.process_time()
+
+    def end(error: str | None, text: str, cells: int) -> dict:
+        seconds = time.process_time() - start
+        return {"error": error, "text": text, "opened": sorted(opened), "cells": cells, "seconds": seconds}
+
+    for number, source in enumerate(sources):
+        result = shell.run_cell(source, silent=ME != "whole")  # silent: the last expression is not shown
         error = result.error_before_exec or result.error_in_exec
         if error is not None:
-            text = "".join(traceback.format_exception(error))[-3000:]
-            return {"error": type(error).__name__, "text": text, "opened": sorted(opened)}
-    return {"error": None, "text": "", "opened": sorted(opened)}
+            return end(type(error).__name__, "".join(traceback.format_exception(error))[-3000:], number)
+    return end(None, "", len(sources))
 
 
 def branch_at(load: Callable, prefix: str, spoil: Callable, folder: Path) -> None:
@@ -84,9 +91,17 @@ def go_on_elsewhere(name: str, folder: Path) -> Path:
     """In a copy: from here on weights come from a folder of its own, which is returned."""
     global ME
     ME = name
+    write_to(Path(os.devnull), 2)
     weights = weights_in(folder / ME)
     os.environ["BAYESWIND_WEIGHTS"] = str(weights)
     return weights
+
+
+def write_to(path: Path, stream: int) -> None:
+    """From now on stdout (1) or stderr (2) goes to a file, whatever writes there: Python or a library below it."""
+    (sys.stdout, sys.stderr)[stream - 1].flush()
+    with path.open("w") as file:
+        os.dup2(file.fileno(), stream)
 
 
 def sources_of(notebook: str, preset: str) -> list[str]:
@@ -100,19 +115,39 @@ def sources_of(notebook: str, preset: str) -> list[str]:
     return sources
 
 
-def main(notebook: str, weights: str, place: str, preset: str = "") -> None:
+def run(notebook: str, weights: str, place: str, preset: str) -> None:
     sources = sources_of(notebook, preset)
     folder = Path(place).resolve()
     (folder / "alone").mkdir(parents=True)
+    write_to(folder / "stderr.txt", 2)
     os.environ["BAYESWIND_WEIGHTS"] = weights
     os.chdir(folder / "alone")
     branch_at(bw.load, "", put_random_twin, folder)
     branch_at(bw.checkpoints.load_snapshots, "snapshots+", put_random_snapshots, folder)
     answer = run_cells(sources)
     (folder / f"{ME}.json").write_text(json.dumps(answer))
-    sys.stdout.flush()
-    os._exit(0)  # a copy ends here too, and must not clean up what is not its own
+
+
+def main() -> None:
+    """One job after the other, each in a copy of this process; what they print is not the answer."""
+    answers = os.fdopen(os.dup(1), "w")
+    write_to(Path(os.devnull), 1)
+    for line in sys.stdin:
+        child = os.fork()
+        if not child:
+            code = 1
+            try:
+                run(*json.loads(line))
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:  # a copy of a copy ends here too, and must not clean up what is not its own
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(code)
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), file=answers, flush=True)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

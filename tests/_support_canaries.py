@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,30 +65,55 @@ def change_scores(folder: Path, name: str, seed: int, factor: float) -> None:
 
 @dataclass(frozen=True)
 class CellsRun:
-    """How a run of a notebook's cells ended: the exception's name (None: all cells ran), the end of
-    its text, and the networks whose weights were read, as (name, seed)."""
+    """How a run of a notebook's cells ended: the exception's name (None: all cells ran), the end of its text, the networks
+    whose weights were read, as (name, seed), how many cells ran, and processor seconds."""
 
     error: str | None
     text: str
     opened: list[tuple[str, int]]
+    cells: int
+    seconds: float
 
 
-def run_with(notebook: Path, weights: Path, folder: Path, preset: str = "") -> tuple[CellsRun, CellsRun | None, dict[tuple[str, int], CellsRun]]:
-    """Run a notebook's cells up to the first that fails, in a new folder; in another preset, if one is given.
+@dataclass(frozen=True)
+class Spoilt:
+    """How a notebook ends: as it is; when all records of networks that it loads hold other scores (None: it loads none); and
+    when one network is untrained, for each that it loads. What the first run wrote to stderr."""
 
-    Returns:
-        how that ended; how it ends when the records of all networks that it loads hold other scores (None if
-        it loads none); and how it ends when one network is untrained, for each that it loads.
-    """
-    done = run_python(WORKER, notebook, weights, folder, *([preset] if preset else []), timeout=1800)
-    if not (folder / "whole.json").is_file():
-        raise RuntimeError(f"{notebook.name}: {done.tail()}")
-    ends = {}
-    for path in folder.glob("*.json"):
-        end = json.loads(path.read_text())
-        ends[path.stem] = CellsRun(end["error"], end["text"], networks_in(end["opened"]))
-    whole, records = ends.pop("whole"), ends.pop(RECORDS, None)
-    return whole, records, {networks_in([f"{name.replace('+', '/')}.safetensors"])[0]: end for name, end in ends.items()}
+    whole: CellsRun
+    records: CellsRun | None
+    networks: dict[tuple[str, int], CellsRun]
+    stderr: str
+
+
+class Canaries:
+    """A process that has the library imported, and runs notebooks in copies of itself."""
+
+    def __init__(self):
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        self.process = subprocess.Popen([sys.executable, WORKER], env=single_threaded(), **pipes)
+
+    def run(self, notebook: Path, weights: Path, folder: Path, preset: str = "") -> Spoilt:
+        """Run a notebook's cells up to the first that fails, in a new folder; in another preset, if one is given."""
+        job = [*map(str, (notebook, weights, folder)), preset]
+        self.process.stdin.write(json.dumps(job) + "\n")
+        self.process.stdin.flush()
+        code = self.process.stdout.readline().strip()
+        stderr = (folder / "stderr.txt").read_text(errors="replace") if folder.is_dir() else ""
+        if code != "0" or not (folder / "whole.json").is_file():
+            raise RuntimeError(f"{notebook.name}: the run ended with {code or 'the process itself'}: {stderr[-3000:]}")
+        ends = {}
+        for path in folder.glob("*.json"):
+            end = json.loads(path.read_text())
+            ends[path.stem] = CellsRun(**end | {"opened": networks_in(end["opened"])})
+        whole, records = ends.pop("whole"), ends.pop(RECORDS, None)
+        networks = {networks_in([f"{name.replace('+', '/')}.safetensors"])[0]: end for name, end in ends.items()}
+        return Spoilt(whole, records, networks, stderr)
+
+    def close(self) -> None:
+        """End the process."""
+        self.process.stdin.close()
+        self.process.wait()
 
 
 def networks_in(files: list[str]) -> list[tuple[str, int]]:

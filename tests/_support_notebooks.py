@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
 import shlex
 import sys
@@ -17,8 +16,9 @@ import nbformat
 from _support import ROOT, Finished, run, run_python, single_threaded
 
 NBVAL = (
-    "-m", "pytest", "--nbval-lax", "--nbval-current-env", "-p", "no:cacheprovider",
+    "-m", "pytest", "--nbval-lax", "-p", "no:cacheprovider", "-p", "no:xdist",
     "-o", "addopts=", "-q", "--no-header", "--tb=short",
+    "--nbval-kernel-startup-timeout=1800", "--nbval-cell-timeout=1800",  # no clock: a busy machine is no fault
 )  # fmt: skip
 WORKER = Path(__file__).with_name("_papermill_worker.py")
 COMMAND = re.compile(r"\s*(?:[$!]\s*)?((?:\S*python\S* -m )?papermill\s+.*\.ipynb.*)$")
@@ -57,19 +57,25 @@ class NbvalResult:
     seconds: dict[str, float] = field(default_factory=dict)
 
 
-def nbval(paths: Iterable[Path], folder: Path, workers: int = 2, **environ: str) -> NbvalResult:
-    """Run every cell of the notebooks with nbval; `folder` is where the report is written.
+def nbval(paths: Iterable[Path], folder: Path, *, kernels: Path | None = None, env: dict | None = None) -> NbvalResult:
+    """Run every cell of the notebooks of one folder with nbval.
 
-    Two workers where this process has the machine to itself, one if it is itself a worker.
+    Args:
+        paths: the notebooks; each runs where it lies.
+        folder: where the report is written.
+        kernels: a folder whose kernel `colab` is used (default: this Python's own kernel).
+        env: the whole environment of nbval and of the kernel.
     """
-    workers = 1 if "PYTEST_XDIST_WORKER" in os.environ else workers
     report = Path(folder) / "nbval.xml"
-    spread = ("-n", workers, "--dist", "loadscope") if workers > 1 else ("-p", "no:xdist")
     paths = [Path(path).resolve() for path in paths]
-    base = ROOT if all(path.is_relative_to(ROOT) for path in paths) else paths[0].parent
-    command = (*NBVAL, *spread, f"--rootdir={base}", f"--junitxml={report}", *paths)
-    done = run_python(*command, cwd=base, env=single_threaded(**environ))
-    result = NbvalResult(done)
+    env = single_threaded() if env is None else env
+    if kernels:
+        kernel, env = ["--nbval-kernel-name=colab"], {**env, "JUPYTER_PATH": str(kernels.parent)}
+    else:
+        kernel = ["--nbval-current-env"]
+    base = paths[0].parent
+    command = (*NBVAL, *kernel, f"--rootdir={base}", f"--junitxml={report}", *paths)
+    result = NbvalResult(run_python(*command, cwd=base, env=env))
     if report.is_file():
         _count(result, report)
     return result

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
@@ -11,15 +12,16 @@ import pytest
 from _support import in_ci, notebooks
 from _support_browser import Reader, chromium, served
 from _support_canaries import (
+    Canaries,
+    Spoilt,
     build_command,
     check_notebooks,
     notebooks_copy,
     pytest_alone,
-    run_with,
     small_book,
     weights_in,
 )
-from _support_notebooks import branches_on, documented_commands, nbval
+from _support_notebooks import branches_on, code_cells, documented_commands, nbval, read
 from _support_site import (
     broken_links,
     images_without_words,
@@ -44,7 +46,7 @@ def write_notebook(path: Path, *sources: str) -> Path:
 def test_a_broken_notebook_fails_nbval(tmp_path):
     good = write_notebook(tmp_path / "good.ipynb", "x = 1", "assert x == 1")
     bad = write_notebook(tmp_path / "bad.ipynb", "x = 1", "assert x == 2")
-    result = nbval([good, bad], tmp_path, workers=1)
+    result = nbval([good, bad], tmp_path)
     assert result.finished.code == 1
     assert (result.passed, result.failed) == ({"good": 2, "bad": 1}, {"bad": 1})
 
@@ -67,30 +69,42 @@ def test_a_documented_command_is_read_to_its_end(tmp_path):
 # --- an untrained network, or a typed score, under a shipped name --------------------------------
 
 PRESET = "smoke"  # has every assert of `read`, on fewer episodes: if it sees a spoilt network, so does `read`
-ENDS: dict[str, tuple] = {}
+ENDS: dict[str, Spoilt] = {}
+SMOKE_BUDGET, PATIENCE = 10.0, 5.0  # processor seconds of a chapter in `smoke`, and how much slower a machine may be
+
+
+@pytest.fixture(scope="module")
+def canaries():
+    """A process that runs notebooks in copies of itself."""
+    running = Canaries()
+    yield running
+    running.close()
 
 
 @pytest.fixture
-def ended(tmp_path_factory):
-    """A function: how a chapter ends with other scores in the records, and when each network is untrained."""
+def ended(tmp_path_factory, canaries):
+    """A function: how a chapter ends, as it is, with other scores in the records, and when each network is untrained."""
 
-    def find(notebook: Path) -> tuple:
+    def find(notebook: Path) -> Spoilt:
         if notebook.stem not in ENDS:
             folder = tmp_path_factory.mktemp(notebook.stem)
-            whole, records, ends = run_with(notebook, weights_in(folder / "weights"), folder / "run", PRESET)
-            assert whole.error is None, whole.text
-            networks = sorted(end for end in ends if not end[0].startswith("snapshots/"))
-            assert whole.opened == networks, "a network was read by another way than bw.load"
-            ENDS[notebook.stem] = records, ends
+            found = canaries.run(notebook, weights_in(folder / "weights"), folder / "run", PRESET)
+            assert found.whole.error is None, found.whole.text
+            networks = sorted(end for end in found.networks if not end[0].startswith("snapshots/"))
+            assert found.whole.opened == networks, "a network was read by another way than bw.load"
+            ENDS[notebook.stem] = found
         return ENDS[notebook.stem]
 
     return find
 
 
-@pytest.fixture
-def spoilt(ended):
-    """A function: the networks that a chapter loads, and how it ends when each is untrained."""
-    return lambda notebook: ended(notebook)[1]
+def test_smoke_executes_every_cell(notebook, ended, report_seconds):
+    """`smoke` runs the same cells as `read`, each of them, quietly and quickly; what they show is made."""
+    found = ended(notebook)
+    report_seconds(f"smoke, {notebook.stem}, processor", found.whole.seconds, SMOKE_BUDGET)
+    assert found.whole.cells == len(code_cells(read(notebook))) + 1  # the one that sets the preset
+    assert not found.stderr
+    assert found.whole.seconds < PATIENCE * SMOKE_BUDGET
 
 
 def is_at_an_assert(done, network) -> None:
@@ -99,34 +113,47 @@ def is_at_an_assert(done, network) -> None:
     assert done.error == "AssertionError", f"{network}: {done.text}"
 
 
-def test_an_untrained_network_fails_every_chapter_that_loads_it(notebook, spoilt):
+def test_an_untrained_network_fails_every_chapter_that_loads_it(notebook, ended):
     """Each network by itself: one good one must not hide a bad one."""
-    for network, end in spoilt(notebook).items():
+    for network, end in ended(notebook).networks.items():
         is_at_an_assert(end, network)
 
 
-def test_a_chapter_that_looks_at_one_network_only_is_caught(tmp_path):
+def test_a_chapter_that_looks_at_one_network_only_is_caught(tmp_path, canaries):
     """Two networks are loaded, one is compared with its record; a name given by word counts as well."""
     load = 'import torch, bayeswind_lib as bw\nmodel = bw.load("bijection-transformer-classroom", {})'
     check = 'assert bw.score(model, bw.tunnels.Bijection(10), 64, rng=torch.Generator()).kl < 0.1'
     notebook = write_notebook(tmp_path / "n.ipynb", load.format(0), check, load.format("seed=1"), "model")
-    whole, _, ends = run_with(notebook, bw.checkpoints.weights_folder(), tmp_path / "run")
-    assert whole.error is None, whole.text
-    assert {seed: end.error for (_, seed), end in ends.items()} == {0: "AssertionError", 1: None}
+    found = canaries.run(notebook, bw.checkpoints.weights_folder(), tmp_path / "run")
+    assert found.whole.error is None, found.whole.text
+    assert {seed: end.error for (_, seed), end in found.networks.items()} == {0: "AssertionError", 1: None}
+
+
+def test_what_a_chapter_writes_to_stderr_is_kept(tmp_path, canaries):
+    """From Python and from below it, and where what is shown cannot be made; a cell that fails ends the run."""
+    loud = ["import os, sys; sys.stderr.write('one ')", "os.write(2, b'two ')", "1 / 0", "3"]
+    found = canaries.run(write_notebook(tmp_path / "n.ipynb", *loud), bw.checkpoints.weights_folder(), tmp_path / "run")
+    assert (found.stderr, found.whole.error, found.whole.cells) == ("one two ", "ZeroDivisionError", 2)
+
+
+def test_a_run_that_cannot_begin_is_told(tmp_path, canaries):
+    notebook = write_notebook(tmp_path / "n.ipynb", "1")
+    with pytest.raises(RuntimeError, match="n.ipynb: the run ended with 1"):
+        canaries.run(notebook, bw.checkpoints.weights_folder(), tmp_path / "run", "smoke")  # it has no cell of parameters
 
 
 def test_changed_scores_in_the_records_fail_the_chapter(notebook, ended):
     """What a record says is compared with what its network does."""
-    records, networks = ended(notebook)
-    if not networks:
+    found = ended(notebook)
+    if not found.networks:
         assert "bw.load(" not in notebook.read_text()  # nothing to spoil, as its text says
         return
-    is_at_an_assert(records, "record")
+    is_at_an_assert(found.records, "record")
 
 
-def test_every_shipped_network_is_loaded_by_some_chapter(spoilt):
+def test_every_shipped_network_is_loaded_by_some_chapter(ended):
     """A network that no chapter loads is one that no chapter checks."""
-    loaded = {network for notebook in notebooks() for network in spoilt(notebook)}
+    loaded = {network for notebook in notebooks() for network in ended(notebook).networks}
     runs = (bw.checkpoints.weights_folder() / "snapshots").glob("*.safetensors")
     snapshots = {(f"snapshots/{name}", int(seed)) for name, seed in (path.stem.rsplit("-seed", 1) for path in runs)}
     assert loaded == {(record["name"], record["seed"]) for record in bw.checkpoints.shipped()} | snapshots
@@ -140,43 +167,57 @@ def test_an_untouched_copy_of_the_notebooks_is_in_step(tmp_path):
     assert done.code == 0, done.tail()
 
 
-def test_a_changed_number_of_the_build_is_caught(notebook, tmp_path):
-    """The text of a notebook holds the numbers that the build glued."""
-    copy = notebooks_copy(tmp_path)
+def spoil_build(copy: Path, spoil: Callable) -> None:
+    """Change what the build wrote down, for each chapter: `spoil` gets the build and the chapter's path."""
     path = copy / "_build" / "labels.json"
     build = json.loads(path.read_text())
-    source = (copy / "chapters" / f"{notebook.stem}.md").read_text()
-    glued = build["glue"][f"chapters/{notebook.stem}"]
-    used = [name for name in glued if re.search(rf"`{re.escape(name)}\b", source)]
-    name = next(n for n in used if re.fullmatch(r"-?\d*\.\d+", glued[n]))
-    glued[name] = str(1.5 * float(glued[name]) + 1)
+    for source in sorted((copy / "chapters").glob("[0-9][0-9]_*.md")):
+        spoil(build, source)
     path.write_text(json.dumps(build))
+
+
+def assert_all_are_named(copy: Path, words: str) -> None:
+    """The check fails, and gives this reason for each notebook."""
     done = check_notebooks(copy)
     assert done.code == 1
-    assert f"chapters/{notebook.stem}.ipynb" in done.output
+    named = re.findall(rf"chapters/(\w+)\.ipynb: .*{words}", done.output)
+    assert sorted(named) == [path.stem for path in notebooks()]
 
 
-def test_a_changed_label_is_caught(notebook, tmp_path):
-    """The text of a notebook holds the numbers of figures, equations and theorems."""
+def test_a_changed_number_of_the_build_is_caught(tmp_path):
+    """The text of a notebook holds the numbers that the build glued; in every chapter one is changed."""
+
+    def spoil(build, source):
+        glued = build["glue"][f"chapters/{source.stem}"]
+        text = source.read_text()
+        used = [name for name in glued if re.search(rf"`{re.escape(name)}\b", text)]
+        name = next(n for n in used if re.fullmatch(r"-?\d*\.\d+", glued[n]))
+        glued[name] = str(1.5 * float(glued[name]) + 1)
+
     copy = notebooks_copy(tmp_path)
-    path = copy / "_build" / "labels.json"
-    build = json.loads(path.read_text())
-    mine = [e for e in build["labels"].values() if e["doc"] == f"chapters/{notebook.stem}"]
-    for entry in mine:
-        entry["number"] = entry["number"] and entry["number"] + "7"
-    path.write_text(json.dumps(build))
-    done = check_notebooks(copy)
-    assert done.code == 1
-    assert f"chapters/{notebook.stem}.ipynb" in done.output
+    spoil_build(copy, spoil)
+    assert_all_are_named(copy, "a number moved beyond")
 
 
-def test_a_notebook_edited_by_hand_is_caught(notebook, tmp_path):
+def test_a_changed_label_is_caught(tmp_path):
+    """The text of a notebook holds the numbers of figures, equations and theorems; all are changed."""
+
+    def spoil(build, source):
+        for entry in build["labels"].values():
+            if entry["doc"] == f"chapters/{source.stem}":
+                entry["number"] = entry["number"] and entry["number"] + "7"
+
     copy = notebooks_copy(tmp_path)
-    path = copy / "chapters" / notebook.name
-    path.write_text(path.read_text().replace("assert ", "assert True or ", 1))
-    done = check_notebooks(copy)
-    assert done.code == 1
-    assert f"chapters/{notebook.name}" in done.output
+    spoil_build(copy, spoil)
+    assert_all_are_named(copy, "out of step")
+
+
+def test_a_notebook_edited_by_hand_is_caught(tmp_path):
+    """In every chapter the first assert is defused."""
+    copy = notebooks_copy(tmp_path)
+    for path in (copy / "chapters").glob("*.ipynb"):
+        path.write_text(path.read_text().replace("assert ", "assert True or ", 1))
+    assert_all_are_named(copy, "out of step")
 
 
 # --- the book's build ----------------------------------------------------------------------------

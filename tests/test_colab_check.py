@@ -23,6 +23,7 @@ from _support_colab import _git
 from tools import address
 from tools import colab_check
 from tools import colab_report
+from tools import steps as tool_steps
 from tools.__main__ import COMMANDS
 
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
@@ -245,11 +246,27 @@ def test_every_script_that_a_workflow_names_is_there(path):
     assert set(re.findall(r"book/tools ([\w-]+)", path.read_text("utf-8"))) <= set(COMMANDS)
 
 
-def test_the_schedule_is_once_a_week():
-    (entry,) = workflow("colab.yml")["on"]["schedule"]
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_the_schedule_is_once_a_week(path):
+    (entry,) = workflow(path.name)["on"]["schedule"]
     minute, hour, day, month, weekday = entry["cron"].split()
     assert 0 < int(minute) < 60 and 0 <= int(hour) < 24 and 0 <= int(weekday) <= 6
     assert (day, month) == ("*", "*")
+
+
+def test_the_weekly_checks_leave_nothing_out():
+    (step,) = (s for s in workflow("ci.yml")["jobs"]["test"]["steps"] if s.get("run") == "sh .ci/run")
+    assert step["env"]["CHECKS"] == "${{ github.event_name == 'schedule' && 'test-all' || 'test' }}"
+    seen = []
+    for name in ("check", "test", "test_all"):
+        with pytest.MonkeyPatch.context() as patch:
+            for part in ("html", "browser", "model", "lint", "notebooks"):
+                patch.setattr(tool_steps, part, lambda *_: 0)
+            patch.setattr(tool_steps, "python", lambda *words, **_: seen.append(words) or 0)
+            assert getattr(tool_steps, name)() == 0
+    assert [words[words.index("-m", 2) + 1] if words.count("-m") == 2 else "" for words in seen] == [
+        "not book and not weekly", "not weekly", "",
+    ]  # fmt: skip
 
 
 def test_the_checks_run_on_the_oldest_python_and_on_colabs():

@@ -39,7 +39,9 @@ class Command:
 
 COMMANDS = {
     "book": Command("build the book and the notebooks, say where to open it", "steps:book"),
-    "test": Command("build the book, then run every check", "steps:test"),
+    "check": Command("lint and the library's own tests (3 minutes)", "steps:check"),
+    "test": Command("build the book, then run every check but the weekly ones", "steps:test"),
+    "test-all": Command("build the book, then run every check", "steps:test_all"),
     "lint": Command("style and spelling", "steps:lint"),
     "install": Command("set up .venv (nothing happens while it is as it should be)",
                        "install:main", installed=False),

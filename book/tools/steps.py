@@ -93,24 +93,52 @@ def lint(words: Sequence[str] = ()) -> int:
     return python("-m", "ruff", "check", ".") or python("-m", "codespell_lib")
 
 
-def test(words: Sequence[str] = ()) -> int:
-    """Build the book, then run every check; all parts run whatever the others say."""
+def workers() -> str:
+    """How many tests run side by side: as many as this process may use processors, or WORKERS."""
+    may = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
+    return os.environ.get("WORKERS") or str(len(may(0)))
+
+
+def pytest(words: Sequence[str], marks: str = "") -> int:
+    """Run the tests that carry these marks; _build/tests.xml says what each of them cost.
+
+    What Python compiles is kept: without that, hundreds of processes compile PyTorch anew.
+    """
+    spread = ("-n", workers(), "--dist", "loadfile", "--no-loadscope-reorder")
+    chosen = ("-m", marks) if marks else ()
+    report = ("--junitxml", ROOT / "_build" / "tests.xml")
+    environ = {**ONE_THREAD, "PYTHONDONTWRITEBYTECODE": ""}
+    return python("-m", "pytest", "tests", *spread, *chosen, *report, *words, **environ)
+
+
+def told(parts: dict[str, Callable[[], int]]) -> int:
+    """Take all parts whatever the others say, name those that failed, and say how long it took."""
+    start = time.perf_counter()
+    failed = [what for what, part in parts.items() if part()]
+    print(f"tests: {time.perf_counter() - start:.0f} s", *failed, sep="\n", flush=True)
+    return int(bool(failed))
+
+
+def check(words: Sequence[str] = ()) -> int:
+    """Lint, and the library's own tests: no chapter, no page, no browser."""
+    marks = "not book and not weekly"
+    return told({"make lint failed": lint, "tests failed": lambda: pytest(words, marks)})
+
+
+def test(words: Sequence[str] = (), marks: str = "not weekly") -> int:
+    """Build the book, then run every check that is not weekly."""
     if code := html() or browser() or model():
         return code
-    start = time.perf_counter()
-    workers = os.environ.get("WORKERS", "2")
-    failed = {
-        "make lint failed": lint(),
-        "the notebooks are out of step": notebooks(["--check"]),
-        "tests failed": python(
-            "-m", "pytest", "tests", "-n", workers, "--dist", "loadfile", *words, **ONE_THREAD
-        ),
-    }
-    print(f"tests: {time.perf_counter() - start:.0f} s")
-    for what, code in failed.items():
-        if code:
-            print(what)
-    return int(any(failed.values()))
+    return told({
+        "make lint failed": lint,
+        "the notebooks are out of step": lambda: notebooks(["--check"]),
+        "tests failed": lambda: pytest(words, marks),
+    })  # fmt: skip
+
+
+def test_all(words: Sequence[str] = ()) -> int:
+    """Build the book, then run every check."""
+    return test(words, marks="")
 
 
 def pdf(words: Sequence[str] = ()) -> int:
