@@ -166,7 +166,6 @@ def test_plotted_numbers_can_be_taken_along(kind):
         assert [type(v)(text) for v, text in zip(told, column, strict=True)] == pytest.approx(
             told, nan_ok=True
         )
-    assert str(plot.to_table("Numbers")).startswith("Numbers")
 
 
 def line(plot, label):

@@ -26,7 +26,7 @@ from bayeswind_lib.baselines.bijection import (
     task_constants,
     uniform_over,
 )
-from bayeswind_lib.baselines.hmm import hmm_baselines, hmm_constants, hmm_predictors
+from bayeswind_lib.baselines.hmm import hmm_baselines, hmm_predictors
 
 __all__ = [
     "Binder",
@@ -45,7 +45,6 @@ __all__ = [
     "exact_leak",
     "exact_baselines",
     "hmm",
-    "hmm_constants",
     "hmm_predictors",
     "hmm_baselines",
     "mixture",

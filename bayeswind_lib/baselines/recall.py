@@ -28,16 +28,6 @@ class StoredSet(Baseline):
         return share[:, None].repeat(1, queries.shape[1], 1)
 
 
-class LastStored(Baseline):
-    """Certain of the value that was stored last, always: a position, not a key."""
-
-    name = "last stored value"
-
-    def probabilities(self, keys, values, queries):
-        last = values[:, -1:].expand(queries.shape)
-        return F.one_hot(last, self.tunnel.n_values).double()
-
-
 class WindowRecall(Baseline):
     """Knows the last `window` pairs exactly, and does with the rest what is best.
 

@@ -16,12 +16,6 @@ import torch
 from bayeswind_lib.dynamics.attention import Gradients, Pass
 
 
-def pattern_change(done: Pass, score_change: torch.Tensor) -> torch.Tensor:
-    """d alpha_ij = alpha_ij (ds_ij - sum_l alpha_il ds_il): (B, H, T, T), rows sum to 0."""
-    mean = (done.pattern * score_change).sum(-1, keepdim=True)
-    return done.pattern * (score_change - mean)
-
-
 def routing_gain(found: Gradients, rate: float) -> float:
     """Predicted change of the loss when scores take a step: -rate ||G||^2."""
     return -rate * float(found.scores.square().sum())

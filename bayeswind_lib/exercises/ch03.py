@@ -29,8 +29,7 @@ def _close(a: float, b: float, tolerance: float = 1e-5) -> bool:
 
 
 def _small_config(n_values: int, layers: int, heads: int, channels: int, hidden: int):
-    """A transformer's config for the bijection tunnel, small and with sizes that are all "
-    "different."""
+    """A transformer's config for the bijection tunnel, small, all sizes different."""
     interface = tunnels.Bijection(n_values).interface.to_dict()
     interface.pop("n_features")
     return models.TransformerConfig(
@@ -163,8 +162,7 @@ PARAMETER_SLIPS = (
 
 
 def check_loss(answer) -> Report:
-    """Grade `my_loss(logits, tokens)`: bits a scored position; logits (B, 2K, 2V), tokens (B, "
-    "2K)."""
+    """Grade `my_loss(logits, tokens)`: bits a scored position; logits (B, 2K, 2V), tokens (B, 2K)."""
     tunnel, rng = tunnels.Bijection(5), torch.Generator().manual_seed(33)
     episodes = tunnel.sample(6, rng)
     tokens = torch.cat([episodes.inputs, episodes.targets[:, -1:] + 5], 1)  # the last value too
@@ -381,8 +379,7 @@ def _same_gradient(answer, logits, posterior):
 
 
 def check_leak(answer) -> Report:
-    """Grade `my_leak(log2_prob, values)`: mean probability on values already used, positions 2 "
-    "to K."""
+    """Grade `my_leak(log2_prob, values)`: mean probability on values already used, positions 2 to K."""
     rng = torch.Generator().manual_seed(36)
 
     def settings():
@@ -494,8 +491,7 @@ FLOP_SLIPS = (
 
 
 def check_reach(answer) -> Report:
-    """Grade `my_reach(n_values, k, episodes)`: chance that a fresh prefix of k values was in "
-    "training."""
+    """Grade `my_reach(n_values, k, episodes)`: chance that a fresh prefix of k values was in training."""
 
     def prefixes():
         for n_values, k in ((4, 1), (5, 2), (6, 3), (6, 6)):

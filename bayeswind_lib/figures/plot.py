@@ -115,16 +115,6 @@ class Plot:
         content = {"heads": list(self.heads.values()), "columns": columns, "shape": self.shape}
         return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
-    def to_table(self, caption: str = ""):
-        """The plotted numbers as a table for a page."""
-        from bayeswind_lib.figures.tables import table
-
-        columns = [column.tolist() for column in self.data.values()]
-        return table(
-            [dict(zip(self.heads.values(), row, strict=True)) for row in zip(*columns, strict=True)],
-            caption,
-        )
-
     def save(self, path) -> None:
         """Write the picture to a file."""
         with open(path, "wb") as stream:

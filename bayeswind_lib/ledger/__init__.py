@@ -165,11 +165,6 @@ def glue(*ids: str) -> None:
                 store_for_prose(f"{id}-{name.replace('_', '-')}", found[name])
 
 
-def glue_all() -> None:
-    """`glue` for every row."""
-    glue(*(claim.id for claim in _claims()))
-
-
 def main_table() -> str:
     """The rows as text, one line each."""
     from bayeswind_lib.ledger.page import text_table
@@ -208,6 +203,6 @@ def own(*models, claims: list[dict] | None = None, n_episodes: int = 2000) -> li
 
 
 __all__ = [
-    "STATUSES", "chapter_table", "counts", "glue", "glue_all", "main_table",
+    "STATUSES", "chapter_table", "counts", "glue", "main_table",
     "mean_over_seeds", "own", "record", "row", "rows", "runs", "table",
 ]

@@ -20,6 +20,7 @@ from torch import nn
 
 from bayeswind_lib import scoring
 from bayeswind_lib.probes.activations import activations, edit, resume
+from bayeswind_lib.probes.nulls import noise_like, normal_like
 from bayeswind_lib.probes.sites import sites
 from bayeswind_lib.tunnels import Episodes
 
@@ -91,16 +92,22 @@ def replacement(
     if how == "mean":
         return lambda x: reference.mean(0, keepdim=True).expand_as(x)
     if how == "resample":
-        return lambda x: reference[torch.randint(len(reference), (len(x),), generator=rng)]
-    return lambda x: x + _as_long(x, how, rng)
+        return lambda x: resampled(reference, rng, len(x))
+    if how == "noise":
+        return lambda x: x + noise_like(x, rng)
+    return lambda x: x + _one_direction(x, rng)
 
 
-def _as_long(x: torch.Tensor, how: str, rng: torch.Generator) -> torch.Tensor:
-    """Random vectors as long as those of x over the last axis; one direction for all, or each its own."""
-    shape = x.shape[-1:] if how == "direction" else x.shape
-    random = torch.randn(shape, generator=rng, dtype=x.dtype)
-    random = random / random.norm(dim=-1, keepdim=True)
-    return random * x.norm(dim=-1, keepdim=True)
+def resampled(x: torch.Tensor, rng: torch.Generator, count: int | None = None) -> torch.Tensor:
+    """Rows of x drawn at random with replacement: as many as x has, or `count`."""
+    rows = torch.randint(len(x), (len(x) if count is None else count,), generator=rng, device=rng.device)
+    return x[rows.to(x.device)]
+
+
+def _one_direction(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
+    """One random direction for all vectors of x, each of the norm of its counterpart."""
+    random = normal_like(x, rng, x.shape[-1:])
+    return random / random.norm() * x.norm(dim=-1, keepdim=True)
 
 
 @contextlib.contextmanager

@@ -1,25 +1,19 @@
-"""Is the exact belief in the stream, and is it used?
+"""Is the exact belief in the stream?
 
 *Readable*: a linear map from activations to the posterior, fitted on some sequences and scored on
-others, beside what the inputs alone allow. *Used*: put into one sequence what the map reads in
-another, and see whose posterior the network then gives (notes 7.8).
+others, beside what the inputs alone allow (notes 7.8). Whether it is used: see `exchange`.
 
 Axes: S sequences, K positions, D channels, Y outcomes.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import nn
 
 from bayeswind_lib import scoring
-from bayeswind_lib.probes.ablation import as_prediction
-from bayeswind_lib.probes.activations import activations, resume
-from bayeswind_lib.tunnels import Episodes
 
 
 @dataclass(frozen=True)
@@ -119,55 +113,3 @@ def r2(truth: np.ndarray, guess: np.ndarray) -> float:
     Y = truth.shape[-1]
     truth, guess = truth.reshape(-1, Y), guess.reshape(-1, Y)
     return float(1 - ((truth - guess) ** 2).sum() / ((truth - truth.mean(0)) ** 2).sum())
-
-
-@dataclass(frozen=True)
-class Interchange:
-    """What a network says of one sequence when it is given a part of another one's stream.
-
-    Attributes:
-        margin: KL to its own posterior less KL to the donor's, bits: positive if it now speaks for
-            the donor. margin_se: standard error over pairs.
-        before: the same with nothing exchanged (negative). whole: with the whole stream exchanged,
-            which is the most that can be had.
-        random: margins with random subspaces of the same rank, one a draw.
-    """
-
-    margin: float
-    margin_se: float
-    before: float
-    whole: float
-    random: np.ndarray
-
-
-@torch.no_grad()
-def interchange(
-    model: nn.Module, own: Episodes, donor: Episodes, layer: int, subspace: np.ndarray,
-    draws: int = 20, rng: torch.Generator | None = None,
-) -> Interchange:
-    """Exchange what lies in a subspace of the stream that enters a layer, at all positions.
-
-    Args:
-        own, donor: episodes with the same header, or of a task without one, so that both posteriors
-            are answers to the question that is left in the stream.
-        subspace: (rank, D), orthonormal rows.
-        draws: of random subspaces.
-    """
-    rng = rng or torch.Generator().manual_seed(0)
-    name = f"residual.{layer}"
-    mine, theirs = (activations(model, e.inputs, name)[name] for e in (own, donor))
-
-    def margins(basis: torch.Tensor) -> torch.Tensor:
-        mixed = mine + ((theirs - mine) @ basis.T) @ basis  # (B, T, D)
-        prediction = as_prediction(resume(model, mixed, layer), model.config.outcome)
-        return (scoring.kl_bits(own.posterior, prediction) - scoring.kl_bits(donor.posterior, prediction)).mean(1)
-
-    D, rank = mine.shape[-1], len(subspace)
-    found = margins(torch.tensor(subspace, dtype=mine.dtype))
-    random = [
-        float(margins(torch.linalg.qr(torch.randn(D, rank, generator=rng))[0].T).mean()) for _ in range(draws)
-    ]
-    return Interchange(
-        float(found.mean()), float(found.std() / math.sqrt(len(found))),
-        float(margins(torch.zeros(1, D)).mean()), float(margins(torch.eye(D)).mean()), np.array(random),
-    )

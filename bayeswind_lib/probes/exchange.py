@@ -135,7 +135,7 @@ class Pairs:
         mine = self.mine[place]
         difference = self.theirs[place][:, -1] - mine[:, -1]  # (B, D)
         if basis is not None:
-            basis = torch.as_tensor(np.asarray(basis), dtype=difference.dtype)
+            basis = torch.as_tensor(np.asarray(basis), dtype=difference.dtype, device=difference.device)
             inside = (difference @ basis.T) @ basis
             difference = difference - inside if rest else inside
         stream = torch.cat([mine[:, :-1], (mine[:, -1] + difference)[:, None]], dim=1)
@@ -153,7 +153,7 @@ class Pairs:
 
     def share(self, place: str, basis: np.ndarray) -> float:
         """Share of the squared difference of the two streams, at the position, that lies in some directions."""
-        difference = (self.theirs[place] - self.mine[place])[:, -1].double().numpy()
+        difference = (self.theirs[place] - self.mine[place])[:, -1].double().cpu().numpy()
         return float(np.square(difference @ np.asarray(basis).T).sum() / np.square(difference).sum())
 
 

@@ -19,9 +19,9 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from bayeswind_lib.probes.ablation import Bench, Effect
+from bayeswind_lib.probes.ablation import Bench, Effect, resampled
 from bayeswind_lib.probes.activations import activations, edit, resume
-from bayeswind_lib.probes.nulls import Measured, untrained
+from bayeswind_lib.probes.nulls import Measured, noise_like, normal_like, untrained
 from bayeswind_lib.probes.sites import for_each_query
 from bayeswind_lib.tunnels import Episodes
 
@@ -107,7 +107,7 @@ def orthogonality(
     keys = pick(key_vectors(model, tokens, layer), head)  # (n, C) or (n, D)
     drawn = drawn or drawn_keys(model, tokens, layer, draws, rng)
     return {
-        name: Measured(float(mean_cosine(keys, centred)), mean_cosine(pick(x, head), centred).numpy(), name)
+        name: Measured(float(mean_cosine(keys, centred)), mean_cosine(pick(x, head), centred).cpu().numpy(), name)
         for name, x in drawn.items()
     }
 
@@ -132,7 +132,7 @@ def drawn_keys(
     keys = key_vectors(model, tokens, layer)  # (H, n, C)
     wide = pick(keys, None)
     makers = {
-        "isotropic": lambda: torch.randn(keys.shape, generator=rng),
+        "isotropic": lambda: normal_like(keys, rng),
         "untrained": lambda: key_vectors(untrained(model, rng), tokens, layer),
         "shuffled": lambda: shuffled_keys(model, tokens, layer, rng),
         "matched": lambda: matched_gaussian(wide, rng).unflatten(-1, (len(keys), -1)).transpose(0, 1),
@@ -150,7 +150,7 @@ def shuffled_keys(model: nn.Module, tokens: torch.Tensor, layer: int, rng: torch
     """Keys of tokens where each row of W_K has its weights in another order: (H, n, C)."""
     block = model.blocks[layer]
     weight = block.attention.key.weight  # (G C, D)
-    order = torch.rand(weight.shape, generator=rng).argsort(1)
+    order = torch.rand(weight.shape, generator=rng, device=rng.device).argsort(1).to(weight.device)
     keys = block.norm1(model.tokens(tokens)) @ weight.gather(1, order).T
     return keys.unflatten(-1, (block.attention.n_groups, -1)).transpose(0, 1)
 
@@ -158,7 +158,7 @@ def shuffled_keys(model: nn.Module, tokens: torch.Tensor, layer: int, rng: torch
 def matched_gaussian(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
     """Gaussian vectors with the mean and the covariance of some vectors: (n, C) -> (n, C)."""
     mean = x.mean(0, keepdim=True)
-    mixing = torch.randn(len(x), len(x), generator=rng, dtype=x.dtype) / math.sqrt(len(x) - 1)
+    mixing = normal_like(x, rng, (len(x), len(x))) / math.sqrt(len(x) - 1)
     return mean + mixing @ (x - mean)
 
 
@@ -189,11 +189,9 @@ def made_alike(how: str, places: slice, rng: torch.Generator | None = None) -> C
         if how == "mean":
             new = mean.expand_as(own)
         elif how == "resample":
-            new = own[torch.randint(len(own), (len(own),), generator=rng)]
+            new = resampled(own, rng)
         else:
-            random = torch.randn(own.shape, generator=rng, dtype=own.dtype)
-            size = (own - mean).norm(dim=-1, keepdim=True) / random.norm(dim=-1, keepdim=True)
-            new = own + size * random
+            new = own + noise_like(own - mean, rng)
         x[:, :, places] = new
         return x
 

@@ -13,6 +13,7 @@ import torch
 
 from bayeswind_lib.probes.ablation import Bench, Effect, as_prediction, swap
 from bayeswind_lib.probes.activations import edit, resume
+from bayeswind_lib.probes.nulls import noise_like
 
 WAYS = ("bypass", "without attention", "without feed-forward", "noise", "double", "other", "swap")
 
@@ -20,12 +21,6 @@ WAYS = ("bypass", "without attention", "without feed-forward", "noise", "double"
 def update(bench: Bench, layer: int) -> torch.Tensor:
     """What a layer adds to the stream on the bench's episodes: (B, T, D)."""
     return bench.known[f"residual.{layer + 1}"] - bench.known[f"residual.{layer}"]
-
-
-def noise_like(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
-    """Gaussian vectors, each as long over the last axis as its counterpart in x: (..., D)."""
-    random = torch.randn(x.shape, generator=rng, dtype=x.dtype)
-    return random / random.norm(dim=-1, keepdim=True) * x.norm(dim=-1, keepdim=True)
 
 
 @torch.no_grad()
@@ -68,7 +63,7 @@ def layer_logits(
 
 def another(n: int, rng: torch.Generator) -> torch.Tensor:
     """For each of n episodes the number of another one, every one once: int64 (n,)."""
-    order = torch.randperm(n, generator=rng)
+    order = torch.randperm(n, generator=rng, device=rng.device)
     numbers = torch.empty_like(order)
     numbers[order] = order.roll(1)
     return numbers

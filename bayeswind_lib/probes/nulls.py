@@ -68,8 +68,24 @@ def against(value: float, draw: Callable[[], float], draws: int, null: str, unit
     return Measured(float(value), np.array([float(draw()) for _ in range(draws)]), null, unit)
 
 
+def normal_like(x: torch.Tensor, rng: torch.Generator, shape: tuple[int, ...] | None = None) -> torch.Tensor:
+    """Standard normal numbers with the shape, dtype and device of x; drawn where `rng` is, so that a seed is one draw.
+
+    Args:
+        shape: another shape.
+    """
+    drawn = torch.randn(x.shape if shape is None else shape, generator=rng, dtype=x.dtype, device=rng.device)
+    return drawn.to(x.device)
+
+
+def noise_like(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
+    """Gaussian vectors, each of the norm of its counterpart in x over the last axis: (..., D)."""
+    random = normal_like(x, rng)
+    return random / random.norm(dim=-1, keepdim=True) * x.norm(dim=-1, keepdim=True)
+
+
 def untrained(model: nn.Module, rng: torch.Generator) -> nn.Module:
-    """A network of the same architecture and sizes with first weights drawn from `rng`."""
+    """A network of the same architecture and sizes, on the same device, with first weights drawn from `rng`."""
     with torch.random.fork_rng(devices=[]):
         fresh = type(model)(model.config)
-    return fresh.initialise(rng).eval()
+    return fresh.initialise(rng).eval().to(next(model.parameters()).device)

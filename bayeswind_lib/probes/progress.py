@@ -21,6 +21,7 @@ from torch import nn
 
 from bayeswind_lib import scoring
 from bayeswind_lib.probes.activations import activations, edit
+from bayeswind_lib.probes.nulls import normal_like
 from bayeswind_lib.tunnels import Episodes
 
 Weights = Mapping[str, torch.Tensor]
@@ -226,7 +227,7 @@ def walk(
     size = {name: float((end[name] - x).square().mean().sqrt()) for name, x in start.items()}
     for share in shares:
         step = math.sqrt(max(share - before, 0.0))
-        now = {name: x + step * size[name] * torch.randn(x.shape, generator=rng) for name, x in now.items()}
+        now = {name: x + step * size[name] * normal_like(x, rng) for name, x in now.items()}
         found[share], before = now, share
     return found
 

@@ -82,8 +82,8 @@ def matches(keys: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     A place is the position of that key among the pairs, 0 where `known` is False.
     """
     K = keys.shape[1]
-    same = (keys[:, :, None] == keys[:, None, :]) & torch.ones(K, K, dtype=torch.bool).tril(-1)
-    place = torch.where(same, torch.arange(K), -1).amax(-1)
+    same = (keys[:, :, None] == keys[:, None, :]) & torch.ones(K, K, dtype=torch.bool, device=keys.device).tril(-1)
+    place = torch.where(same, torch.arange(K, device=keys.device), -1).amax(-1)
     return place.clamp(min=0), place >= 0
 
 
@@ -150,32 +150,12 @@ def _margin(model, inputs, layer: str, place: torch.Tensor, known: torch.Tensor)
     parts = activations(model, inputs, [f"query.{layer}", f"key.{layer}"])
     q, k = (for_each_query(x[:, :, ::2].double(), H) for x in parts.values())  # (B, H, K, C)
     cosine = torch.nn.functional.cosine_similarity(q[:, :, :, None], k[:, :, None], dim=-1)  # (B, H, K, K)
-    earlier = torch.ones(cosine.shape[-2:], dtype=torch.bool).tril(-1)
+    earlier = torch.ones(cosine.shape[-2:], dtype=torch.bool, device=cosine.device).tril(-1)
     here = _at(cosine, place)  # (B, H, K)
     others = (cosine * earlier).sum(-1) - here  # of the other earlier keys
     count = earlier.sum(-1) - 1  # (K,)
     margin = here - others / count.clamp(min=1)
     return _mean(margin, known & (count > 0))
-
-
-def coverage_nulls(
-    model: nn.Module, inputs: torch.Tensor, draws: int = 200, rng: torch.Generator | None = None
-) -> dict[str, Measured]:
-    """Mean coverage over layers and heads, beside untrained networks and even attention.
-
-    Returns:
-        "untrained" and "uniform": attention spread evenly over all that a question may see.
-    """
-    rng = rng or torch.Generator().manual_seed(0)
-    value = float(coverage(patterns(model, inputs)).mass.mean())
-
-    def fresh() -> torch.Tensor:
-        return coverage(patterns(untrained(model, rng), inputs)).mass.mean()
-
-    even = torch.ones(inputs.shape[1], inputs.shape[1], dtype=torch.float64).tril()
-    even = _covered((even / even.sum(-1, keepdim=True))[None, None])[0].mean()
-    return {"untrained": against(value, fresh, draws, "untrained"),
-            "uniform": against(value, lambda: even, 1, "uniform attention")}
 
 
 def lookup_nulls(
@@ -191,10 +171,11 @@ def lookup_nulls(
     rng = rng or torch.Generator().manual_seed(0)
     own = patterns(model, inputs)
     value = float(lookup(own, keys).mass.max())
-    match, others = matches(keys)[0], torch.arange(keys.shape[1]) - 1
+    match, others = matches(keys)[0], torch.arange(keys.shape[1], device=keys.device) - 1
 
     def another() -> torch.Tensor:
-        place = (torch.rand(keys.shape, generator=rng) * others.clamp(min=1)).long()
+        chance = torch.rand(keys.shape, generator=rng, device=rng.device).to(keys.device)
+        place = (chance * others.clamp(min=1)).long()
         place = place + ((place >= match) & (others > 0))  # any earlier pair but the match
         return lookup(own, keys, place).mass.max()
 

@@ -179,13 +179,6 @@ def by_position(coordinate: np.ndarray) -> float:
     return float(coordinate.mean(0).var() / whole) if whole > 1e-24 else 0.0
 
 
-def first_axis(points: np.ndarray, draws: int = 200, rng: torch.Generator | None = None) -> Measured:
-    """Share of the first axis of one sequence (K, D), beside random walks of that length."""
-    rng = rng or torch.Generator().manual_seed(0)
-    null = random_walk_null(*np.asarray(points).shape, draws, rng)
-    return Measured(float(spread(points).shares[0]), null, "random walk")
-
-
 def matched_null(points: np.ndarray, entropy: np.ndarray, draws: int, rng: torch.Generator) -> Measured:
     """Correlation of the first coordinate with entropy, beside Gaussians of the same covariance.
 
