@@ -45,6 +45,8 @@ COMMANDS = {
     "lint": Command("style and spelling", "steps:lint"),
     "install": Command("set up .venv (nothing happens while it is as it should be)",
                        "install:main", installed=False),
+    "lock": Command("write the lists of all packages with hashes (--upgrade: the newest)",
+                    "lock:main", installed=False),
     "serve": Command("serve the built book on PORT (8000)", "steps:serve"),
     "pdf": Command("print the whole book into one file (minutes)", "steps:pdf"),
     "html": Command("build the pages only", "steps:html"),
