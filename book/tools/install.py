@@ -32,8 +32,8 @@ BEAT = 10  # seconds between signs of life, where the output is no terminal
 PROBE = 20  # seconds to find out whether a build of PyTorch can be had
 NO_CPU_BUILD = """\
 note: the CPU build of PyTorch cannot be had from here. The default build does the same, but \
-brings NVIDIA's libraries: about 2 GB more to download, 4 GB more on the disk. To avoid it, name a \
-folder that holds the CPU wheel in UV_FIND_LINKS."""
+brings NVIDIA's libraries: about 2.4 GB more to download, 4 GB more on the disk. To avoid it, \
+name a folder that holds the CPU wheel in UV_FIND_LINKS."""
 
 
 def python_version() -> str:
@@ -178,7 +178,7 @@ def main(words: Sequence[str] = ()) -> int:
     if wrong := lock.problems():
         sys.exit("\n".join([*wrong, "run `python book/tools lock` and commit what it writes"]))
     start = time.perf_counter()
-    print("setting up .venv (once): about 0.6 GB to download, 1.6 GB on the disk", flush=True)
+    print("setting up .venv (once): about 0.5 GB to download, 1.6 GB on the disk", flush=True)
     plain = os.environ.get("BAYESWIND_INSTALLER") == "pip"
     uv = None if plain else find_uv()
     if not python_version():

@@ -52,8 +52,9 @@ def blocks(text: str) -> dict[str, str]:
     return found
 
 
-def entries(file: Path = FILE) -> dict[str, str]:
-    """The entries of a list that was written."""
+def entries(file: Path | None = None) -> dict[str, str]:
+    """The entries of a list that was written (default: the book's)."""
+    file = file or FILE
     return blocks(file.read_text("utf-8")) if file.is_file() else {}
 
 
