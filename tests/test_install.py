@@ -5,7 +5,9 @@ import sys
 import tomllib
 
 import pytest
-from tools import ROOT, install, lock
+from _support import run
+from tools import ROOT, install, lock, steps
+from tools.__main__ import COMMANDS
 
 
 def names(requirements):
@@ -215,3 +217,42 @@ def test_an_old_uv_is_passed_over(monkeypatch, tmp_path):
     assert install.find_uv() is None
     monkeypatch.setattr(install, "uv_version", lambda words: (0, 8) if words == ["/some/uv"] else (0,))
     assert install.find_uv() == ["/some/uv"]
+
+
+def test_the_lab_is_installed_on_first_use_only(monkeypatch):
+    commands, there = [], []
+    monkeypatch.setattr(steps, "find_spec", lambda name: there or None)
+    monkeypatch.setattr(steps, "python", lambda *words: commands.append(" ".join(map(str, words))) or 0)
+    monkeypatch.setattr(install, "find_uv", lambda: ["uv"])
+    monkeypatch.setattr(install, "run", lambda what, *words: commands.append(" ".join(map(str, words))))
+    assert steps.lab(["--no-browser"]) == 0
+    assert "--require-hashes" in commands[0] and commands[0].endswith("locked-lab.txt")
+    assert commands[1].startswith("-m jupyterlab") and commands[1].endswith("chapters --no-browser")
+    there.append(True)
+    steps.lab()
+    assert len(commands) == 3
+
+
+# --- one entry point
+
+
+def test_make_offers_every_command_and_no_other():
+    listed = re.search(r"^COMMANDS := ((?:.*\\\n)*.*)", (ROOT / "Makefile").read_text(), re.M)[1]
+    only_with_words = {"address", "colab-check", "colab-report", "colab-links"}
+    assert set(listed.replace("\\", "").split()) == set(COMMANDS) - only_with_words
+
+
+def test_every_command_leads_to_a_step():
+    for name, command in COMMANDS.items():
+        module, _, step = command.step.partition(":")
+        path = ROOT / "book" / "tools" / f"{module}.py"
+        assert re.search(rf"^def {step}\(", path.read_text(), re.M), name
+
+
+def test_the_entry_point_needs_nothing_installed():
+    """Without .venv and without any package: the list of commands, and a word about a wrong one."""
+    plain = [sys.executable, "-I", "-S", ROOT / "book" / "tools"]
+    listed = run([*plain])
+    assert listed.code == 0 and all(name in listed.output for name in COMMANDS)
+    wrong = run([*plain, "boook"])
+    assert wrong.code == 2 and "boook" in wrong.output

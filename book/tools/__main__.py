@@ -42,6 +42,7 @@ COMMANDS = {
     "check": Command("lint and the library's own tests (3 minutes)", "steps:check"),
     "test": Command("build the book, then run every check but the weekly ones", "steps:test"),
     "test-all": Command("build the book, then run every check", "steps:test_all"),
+    "lab": Command("open JupyterLab on the notebooks (installed on first use)", "steps:lab"),
     "lint": Command("style and spelling", "steps:lint"),
     "install": Command("set up .venv (nothing happens while it is as it should be)",
                        "install:main", installed=False),

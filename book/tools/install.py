@@ -20,6 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from . import ROOT, lock
 
@@ -167,6 +168,13 @@ def with_pip() -> None:
         *pip, "--no-deps", "--require-hashes", "-r", lock.FILE)  # fmt: skip
     run("2 of 3: getting PyTorch (minutes)", *pip, *torch)
     run("3 of 3: the book's library", *pip, "--no-deps", "-e", ".")
+
+
+def add(file: Path, what: str) -> None:
+    """Install the packages of one more list into .venv."""
+    uv = None if os.environ.get("BAYESWIND_INSTALLER") == "pip" else find_uv()
+    hashed = ["--no-deps", "--require-hashes", "-r", file]
+    run(f"getting {what}: {len(lock.entries(file))} packages", *installer(uv), *hashed)
 
 
 def main(words: Sequence[str] = ()) -> int:

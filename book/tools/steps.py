@@ -13,9 +13,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 
-from . import ROOT
+from . import ROOT, install, lock
 
+ACTIVATE = r".venv\Scripts\activate" if os.name == "nt" else ". .venv/bin/activate"
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS")}
 # The words for Python that build the pages; a warning is an error.
 BUILD = [
@@ -70,8 +72,18 @@ def book(words: Sequence[str] = ()) -> int:
     """Build the pages and the notebooks, and say where to open the book."""
     code = notebooks(words)
     if not code:
-        print("open _build/html/index.html in a browser, or run: make serve")
+        print(
+            "open _build/html/index.html in a browser, or run: make serve\n"
+            f"commands such as `python -m bayeswind_lib` are in .venv: first `{ACTIVATE}`"
+        )
     return code
+
+
+def lab(words: Sequence[str] = ()) -> int:
+    """Open JupyterLab on the notebooks; its packages are installed on first use."""
+    if find_spec("jupyterlab") is None:
+        install.add(lock.LAB, "JupyterLab")
+    return python("-m", "jupyterlab", "--notebook-dir", ROOT / "chapters", *words)
 
 
 def browser(words: Sequence[str] = ()) -> int:
