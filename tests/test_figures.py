@@ -18,6 +18,7 @@ from PIL import Image
 import bayeswind_lib as bw
 from bayeswind_lib import figures
 from bayeswind_lib.figures import frame, words
+from bayeswind_lib.figures.style import line_style
 
 STAIRS = np.log2(np.arange(8, 0, -1))  # entropy of the exact posterior at V = 8
 
@@ -465,3 +466,20 @@ def test_a_training_loss_bears_the_unit_in_which_it_is_stored():
     unit = words.measure_name("loss")[1]
     assert (loss, unit) == (1.0, "bits")
     assert "bits" in figures.learning_curves({"a": record(0.1)}, measure="loss").figure.axes[0].get_ylabel()
+
+
+def test_a_learning_curve_marks_what_lies_below_its_axis():
+    curve = [{"episodes": n, "kl": kl} for n, kl in enumerate([5.0, 1e-2, 1e-9, 1e-3, 0.0])]
+    axes = figures.learning_curves({"a run": {"curve": curve}}).figure.axes[0]
+    marked = [entry.get_xdata() for entry in axes.lines if entry.get_marker() == "v"]
+    assert [list(places) for places in marked] == [[2, 4]]
+
+
+def test_a_few_uneven_whole_numbers_have_a_tick_each():
+    ticks = figures.lines({"a": [1, 2, 3, 4]}, [2, 4, 8, 16]).figure.axes[0].get_xticks()
+    assert list(ticks) == [2, 4, 8, 16]
+
+
+def test_no_two_of_ten_lines_look_alike():
+    looks = [line_style(index) for index in range(10)]
+    assert len({(look["color"], look["marker"]) for look in looks}) == 10

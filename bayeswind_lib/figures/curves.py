@@ -124,8 +124,12 @@ def _paint_lines(axes, x, heights, exact, limits: Range, dotted) -> None:
 
 
 def whole_numbers(axes, x: np.ndarray) -> None:
-    """Ticks at whole numbers where the x values are whole."""
-    if np.allclose(x, np.round(x)):
+    """Ticks at whole numbers where the x values are whole; at a few uneven ones, such as 2, 4, 8."""
+    if not np.allclose(x, np.round(x)):
+        return
+    if len(x) <= 8 and len(set(np.diff(x))) > 1:
+        axes.xaxis.set_ticks(x)
+    else:
         from matplotlib.ticker import MaxNLocator
 
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7))
@@ -283,6 +287,7 @@ def learning_curves(
         for index, (label, (where, y)) in enumerate(runs.items()):
             look = line_style(index) | {"markevery": max(len(y) // 8, 1)}
             drawn += axes.plot(where, limits.inside(y), label=label, **look)
+            mark_edges(axes, where, y, limits, look["color"])
             ends.append(limits.place(y)[-1])
         for label, level in levels.items():
             drawn.append(axes.axhline(level, label=label, **NULL))

@@ -84,9 +84,10 @@ def line_style(index: int, dotted: bool = False, of: int = 1) -> dict:
     Earlier lines are wider, so that a line that lies on another does not hide it.
     """
     colour = COLOURS[index % len(COLOURS)]
+    again = index // len(COLOURS)  # a colour that comes back brings another marker
     return {
         "color": colour,
-        "marker": MARKERS[index % len(MARKERS)],
+        "marker": MARKERS[(index + again) % len(MARKERS)],
         "markeredgecolor": "#FFFFFF",
         "markeredgewidth": 0.6,
         "linestyle": ":" if dotted else "-",
