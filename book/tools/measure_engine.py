@@ -198,5 +198,5 @@ def main(words: Sequence[str] = ()) -> int:
     torch.set_num_threads(1)
     record = measure()
     print(json.dumps(record, indent=1))
-    bw.checkpoints.store.write("engine", record)
+    bw.ledger.store.write("engine", record)
     return 0
