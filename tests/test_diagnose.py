@@ -18,6 +18,7 @@ from bayeswind_lib.language import diagnose, fused, layouts, llama, manifold, pr
 from bayeswind_lib import experiments
 from bayeswind_lib.checkpoints import store
 from bayeswind_lib.experiments import language, language_geometry, workers
+from bayeswind_lib.language import stored
 from scipy import stats
 
 SMALL = llama.LlamaConfig(n_layers=3, width=24, hidden=40, n_heads=6, n_groups=2, n_tokens=50)
@@ -200,7 +201,7 @@ def test_what_a_misread_layout_calls_values(H, C):
 
 def test_what_is_packed_comes_back():
     x = rng().normal(size=(7, 5))
-    assert np.abs(language_geometry.unpack(language_geometry.pack(x), 7) - x).max() < 2e-3
+    assert np.abs(stored.unpack(stored.pack(x), 7) - x).max() < 2e-3
 
 
 def test_a_layer_in_which_all_values_are_the_same_has_no_components(small):
@@ -213,7 +214,7 @@ def test_a_layer_in_which_all_values_are_the_same_has_no_components(small):
 
 def test_a_control_is_cut_after_a_question():
     network = checkpoints.load("hmm-transformer-classroom")
-    given, exact = language_geometry.prompts_of(network, 12, torch.Generator().manual_seed(1))
+    given, exact = small.prompts_of(network, 12, torch.Generator().manual_seed(1))
     looks = diagnose.look(network, given)
     assert len(set(looks.lengths)) > 3 and np.abs(looks.entropy - exact).max() < 0.2
     scored = network.scored_positions(network.config.n_positions).tolist()
@@ -232,7 +233,7 @@ def test_the_record_is_what_its_vectors_say():
     """Of the stored vectors, without the model: every share once more."""
     record = store.read("language_geometry")
     for one in record["trained"]["sets"].values():
-        vectors = language_geometry.unpack(one["vectors"], 40)
+        vectors = stored.unpack(one["vectors"], 40)
         assert vectors.shape == (40, 192)
         for key, value in manifold.shares(vectors).items():
             assert value == pytest.approx(one["values"][key], rel=5e-3)
@@ -242,7 +243,7 @@ def test_the_record_is_what_its_vectors_say():
 def test_both_records_together_cost_no_more_than_a_laptop_has():
     """Seconds on two free cores, of a processor, and memory at its peak; the model read among it."""
     records = [store.read(name) for name in experiments.LANGUAGE]
-    cost = language.together(records)
+    cost = stored.cost_of(records)
     assert cost["two_core_seconds"] <= language.MOST_SECONDS == 480
     assert cost["two_core_seconds"] <= cost["processor_seconds"] <= workers.WORKERS * language.MOST_SECONDS
     assert language.MOST_MEGABYTES == 2 * 2**30 // 10**6

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -236,3 +237,10 @@ def test_unknown_rooms_are_refused():
     with pytest.raises(AttributeError, match="bayeswind_lib has no attribute 'sausage'"):
         bw.sausage  # noqa: B018
     assert {"figures", "ledger", "score", "tunnels"} <= set(dir(bw))
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "chapters").glob("*.md")) + sorted((ROOT / "book").glob("*.md")), ids=lambda path: path.stem)
+def test_a_page_reads_records_and_measures_nothing_that_is_too_long_for_it(path):
+    """What `experiments` stores is read through the ledger."""
+    found = re.findall(r"^.*(?:bayeswind_lib|bw)\.experiments\b.*$|^.*bayeswind_lib import .*\bexperiments\b.*$", path.read_text(), re.MULTILINE)
+    assert not found

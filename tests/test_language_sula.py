@@ -9,6 +9,7 @@ from bayeswind_lib import ledger
 from bayeswind_lib.language import manifold, sula
 from bayeswind_lib.language.llama import Llama, LlamaConfig
 from bayeswind_lib.experiments import language_sula as measured
+from bayeswind_lib.language.stored import Answers, median_effect
 from bayeswind_lib.checkpoints import store
 
 
@@ -83,7 +84,7 @@ def test_the_ledgers_numbers_follow_from_what_is_kept(record):
 
 
 def test_prompts_of_the_record_are_the_designs(record):
-    told = {name: measured.Told.of(kept) for name, kept in record["prompts"].items()}
+    told = {name: Answers.of(kept) for name, kept in record["prompts"].items()}
     rows = sula.as_published(np.random.default_rng([measured.SEED, 0]), measured.PER_COUNT)
     assert ["".join(map(str, row)) for row in rows] == list(told["published"].shown)
     same = told["matched"]
@@ -94,7 +95,7 @@ def test_prompts_of_the_record_are_the_designs(record):
 
 def test_correlations_by_layer_are_those_of_the_coordinates_kept(record):
     for name in ("published", "matched", "twin published"):
-        one = measured.Told.of(record["prompts"][name])
+        one = Answers.of(record["prompts"][name])
         for layer in measured.SHOWN:
             stored = record["layers"][name]["H"][layer - 1]
             assert abs(sula.rank_correlation(one.pc1[str(layer)], one.exact)) == pytest.approx(abs(stored), abs=2e-3)
@@ -118,9 +119,9 @@ def test_reachable_shares_are_those_of_components():
 
 def test_a_line_on_many_edits_has_their_medians():
     one = {"share": 0.2, "mae_before": 0.3, "mae": 0.35, "kl": 0.1, "moved": 0.02, "slope_before": 2.0, "slope": 1.0}
-    assert measured.middle(one) == pytest.approx({"variance": 0.2, "rise of the error": 0.05, "KL": 0.1, "change of P": 0.02, "slope left": 0.5})
-    assert measured.middle([one, one | {"kl": 0.3}, one | {"kl": 0.5}])["KL"] == 0.3
-    assert measured.middle({k: v for k, v in one.items() if k != "share"})["variance"] is None
+    assert median_effect(one) == pytest.approx({"variance": 0.2, "rise of the error": 0.05, "KL": 0.1, "change of P": 0.02, "slope left": 0.5})
+    assert median_effect([one, one | {"kl": 0.3}, one | {"kl": 0.5}])["KL"] == 0.3
+    assert median_effect({k: v for k, v in one.items() if k != "share"})["variance"] is None
 
 
 def test_others_are_orthogonal_and_large():

@@ -19,7 +19,7 @@ import bayeswind_lib as bw
 import pytest
 import torch
 from _support import CHAPTERS, ROOT
-from bayeswind_lib.experiments import capstone
+from bayeswind_lib.probes import sources
 from bayeswind_lib.baselines import mixture
 
 CHAPTER = CHAPTERS / "20_capstone.md"
@@ -412,7 +412,7 @@ def test_observers_are_what_they_say():
     episodes = tunnel.sample(300, rng(2))
     said = mixture.observers(*tunnel.matrices(), episodes.inputs, episodes.latents["which"])
     assert torch.allclose(said["exact"], episodes.posterior, atol=1e-12)
-    kl = {name: capstone.divergence(episodes.posterior, p.log2()) for name, p in said.items()}
+    kl = {name: sources.divergence(episodes.posterior, p.log2()) for name, p in said.items()}
     assert all(torch.allclose(p.sum(-1), torch.ones(300, 5).double()) for p in said.values())
     assert kl["exact"] < 1e-12 < kl["window 4"] < kl["window 2"] < kl["window 1"] < kl["by position"] < kl["uniform"]
     assert torch.allclose(said["window 8"], said["exact"], atol=1e-12)  # it sees all five symbols
@@ -446,8 +446,8 @@ def test_window_1_is_the_mean_posterior_among_episodes_with_the_same_last_symbol
 def test_a_hybrid_of_an_episode_with_itself_is_exact():
     tunnel = small(6)
     a, b = tunnel.sample(8, rng(3)), tunnel.sample(8, rng(4))
-    assert torch.allclose(capstone.hybrid(tunnel, a, a), a.posterior, atol=1e-12)
-    mixed = capstone.hybrid(tunnel, a, b)
+    assert torch.allclose(sources.hybrid(tunnel, a, a), a.posterior, atol=1e-12)
+    mixed = sources.hybrid(tunnel, a, b)
     assert torch.allclose(mixed.sum(-1), torch.ones(8, 5).double())
     assert not torch.allclose(mixed, a.posterior, atol=1e-3) and not torch.allclose(mixed, b.posterior, atol=1e-3)
 
@@ -456,8 +456,8 @@ def test_readers_find_what_was_planted():
     """Activations that hold the log probabilities as they are give 1; noise gives nothing."""
     tunnel = small(7)
     episodes = tunnel.sample(60, rng(5))
-    logs, state = capstone.targets(tunnel, episodes)
+    logs, state = sources.targets(tunnel, episodes)
     noise = torch.randn(60, 5, 6, generator=rng(6)).numpy()
-    assert capstone.read_which(logs @ torch.randn(3, 6, generator=rng(7)).double().numpy(), logs)[0] > 0.99
-    assert capstone.read_which(noise, logs)[0] < 0.1
-    assert capstone.read_state(state, state, episodes.latents["which"].numpy())[0] > 0.95
+    assert sources.read_which(logs @ torch.randn(3, 6, generator=rng(7)).double().numpy(), logs)[0] > 0.99
+    assert sources.read_which(noise, logs)[0] < 0.1
+    assert sources.read_state(state, state, episodes.latents["which"].numpy())[0] > 0.95

@@ -670,7 +670,7 @@ def test_silhouettes_know_blobs_from_a_lump_of_their_covariance():
 
 
 def test_sharp_chains_keep_to_the_grid_and_name_their_states():
-    from bayeswind_lib.experiments.beliefs import sharp_episodes
+    from bayeswind_lib.probes.filtering import sharp_episodes
 
     tunnel = bw.tunnels.HMM(n_states=3, n_symbols=3, length=30)
     data = sharp_episodes(tunnel, 200, rng(5))

@@ -86,14 +86,14 @@ def test_settled_means_for_good_and_between_snapshots():
 @pytest.mark.parametrize("schedule, power, want", [("linear", 1, 0.684), ("linear", 2, 0.438), ("constant", 1, 0.9), ("constant", 2, 0.684)])
 def test_what_goes_in_step_with_the_rate_settles_when_the_chapter_says(schedule, power, want):
     recipe = bw.training.recipe("bijection", "transformer", "classroom", schedule=schedule, steps=1000, warmup_steps=0)
-    left = 1 - measured.way_done(recipe, range(1001))
+    left = 1 - progress.way_done(recipe, range(1001))
     assert np.flatnonzero(1 - left**power >= 0.9)[0] / 1000 == pytest.approx(want, abs=0.003)
 
 
 def test_what_is_left_late_and_what_is_gained_after_the_start():
     steps = [0, 50, 600, 700, 1000]
-    assert measured.left(steps, np.array([4.0, 3, 2, 1, 0])) == 0.25
-    assert measured.gain(steps, [9.0, 6, 3, 2, 0.5]) == 12
+    assert progress.left(steps, np.array([4.0, 3, 2, 1, 0])) == 0.25
+    assert progress.gain(steps, [9.0, 6, 3, 2, 0.5]) == 12
 
 
 # ---- reference ways

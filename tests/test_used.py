@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 from bayeswind_lib import probes
-from bayeswind_lib.experiments import ablation as measured
 from bayeswind_lib.probes import exchange, layers
 
 
@@ -163,13 +162,13 @@ def test_random_directions_are_orthonormal():
 
 
 def test_the_tenfold_length_is_found_between_two():
-    row = {"by_length": {"kl": [1e-3 * (2.0 * r) ** 2 for r in measured.LENGTHS]}}
+    row = {"by_length": {"kl": [1e-3 * (2.0 * r) ** 2 for r in layers.LENGTHS]}}
     entry = {"before": {"kl": 1e-4}, "layers": [row]}
-    assert measured.tenfold_length(entry, 0) == pytest.approx(0.5)
-    assert measured.tenfold_length({"before": {"kl": 1.0}, "layers": [row]}, 0) == math.inf
+    assert layers.tenfold_length(entry, 0) == pytest.approx(0.5)
+    assert layers.tenfold_length({"before": {"kl": 1.0}, "layers": [row]}, 0) == math.inf
 
 
 def test_the_share_of_feed_forward_writes():
     rows = [{"r2": value} for value in (0.0, 0.3, 0.4, 0.6, 0.5)]  # +.3 and +.2 attention, +.1 feed-forward
-    assert measured.feed_forward_share(rows, "r2") == pytest.approx(0.1 / 0.6)
-    assert measured.feed_forward_share(rows[:1], "r2") == 0
+    assert exchange.feed_forward_share(rows, "r2") == pytest.approx(0.1 / 0.6)
+    assert exchange.feed_forward_share(rows[:1], "r2") == 0

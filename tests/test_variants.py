@@ -13,7 +13,7 @@ import bayeswind_lib as bw
 from bayeswind_lib.language import diagnose, manifold
 from bayeswind_lib.checkpoints import store
 from bayeswind_lib.experiments import attention_variants as variants
-from bayeswind_lib.experiments import language_geometry
+from bayeswind_lib.language import own_networks, stored
 from bayeswind_lib.ledger import trained
 from bayeswind_lib.training import plans
 
@@ -28,32 +28,32 @@ def network():
 
 @pytest.fixture(scope="module")
 def given(network):
-    return language_geometry.prompts_of(network, 12, torch.Generator().manual_seed(3))[0]
+    return own_networks.prompts_of(network, 12, torch.Generator().manual_seed(3))[0]
 
 
 def test_the_figures_are_those_of_the_chapter(network, given):
     """Against `diagnose`, which takes one prompt at a time and a layout."""
-    looks, found = diagnose.look(network, given), variants.figures(network, given)
+    looks, found = diagnose.look(network, given), own_networks.figures(network, given)
     assert found["fall"] == pytest.approx(diagnose.reduction(looks.focus), rel=1e-6)
     assert found["pc12"] == pytest.approx(manifold.shares(looks.values[:, -1])["pc12"], rel=1e-5)
     assert found["cosine"] == pytest.approx(diagnose.key_cosines(network).mean())
     assert found["fall_seen"] == found["fall"] and found["ceiling"] == 1
-    np.testing.assert_allclose(variants.values_of(network, given), looks.values[:, -1], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(own_networks.values_of(network, given), looks.values[:, -1], rtol=1e-5, atol=1e-5)
 
 
 def test_a_mask_over_the_same_scores(network, given):
     """By hand for one prompt: the pattern within the window, made to sum to 1, wherever it has mass there."""
     tokens = next(prompt for prompt in given if len(prompt) > 6)[None]
-    full, masked = variants.last_rows(network, tokens), variants.last_rows(network, tokens, 4)
+    full, masked = own_networks.last_rows(network, tokens), own_networks.last_rows(network, tokens, 4)
     assert masked[..., :-4].abs().max() == 0
     torch.testing.assert_close(masked.sum(-1), torch.ones(masked.shape[:-1], dtype=torch.float64))
     inside = full[..., -4:]
     mass = inside.sum(-1, keepdim=True)
     enough = (mass > 1e-3).expand_as(inside)
     torch.testing.assert_close((inside / mass)[enough], masked[..., -4:][enough], atol=1e-4, rtol=1e-3)
-    wide = variants.attention_figures(network, given, 99)
-    assert wide["fall"] == pytest.approx(variants.attention_figures(network, given)["fall"], rel=1e-6)
-    narrow = variants.attention_figures(network, given, 4)
+    wide = own_networks.attention_figures(network, given, 99)
+    assert wide["fall"] == pytest.approx(own_networks.attention_figures(network, given)["fall"], rel=1e-6)
+    narrow = own_networks.attention_figures(network, given, 4)
     lengths = np.array([len(prompt) for prompt in given])
     assert narrow["ceiling"] == pytest.approx(np.mean(np.log(np.minimum(lengths, 4)) / np.log(lengths)))
     assert narrow["first"] <= narrow["first_seen"] <= 1
@@ -64,15 +64,15 @@ def test_pairs_of_seeds():
     rng = np.random.default_rng(0)
     these, those = ({str(i): {"x": float(v)} for i, v in enumerate(rng.normal(size=5))} for _ in range(2))
     apart = [these[s]["x"] - those[s]["x"] for s in these]
-    found = variants.paired(these, those, "x")
+    found = own_networks.paired(these, those, "x")
     low, high = stats.t.interval(0.95, 4, np.mean(apart), stats.sem(apart))
     assert (found["low"], found["high"]) == pytest.approx((low, high), rel=1e-4)
     assert found["above"] == sum(x > 0 for x in apart)
-    for n, t in variants.T_95.items():
+    for n, t in own_networks.T_95.items():
         assert t == pytest.approx(stats.t.ppf(0.975, n - 1), rel=1e-4)
     null = variants.exchanged(these, those, "x")
     assert null["draws"] == 32 and null["null"] == pytest.approx(0, abs=1e-12) and null["high"] >= abs(np.mean(apart))
-    assert variants.paired({"0": {"x": None}}, {"0": {"x": 1.0}}, "x") is None
+    assert own_networks.paired({"0": {"x": None}}, {"0": {"x": 1.0}}, "x") is None
 
 
 # ---- the plan -----------------------------------------------------------------------------------
@@ -112,13 +112,13 @@ def test_its_rows_lie_in_a_record_of_their_own():
 def test_the_record_is_what_its_parts_say(tunnel, name):
     one, plain = RECORD["tunnels"][tunnel][name], RECORD["tunnels"][tunnel][variants.PLAIN]
     assert sorted(one["seeds"]) == list("01234") and list(one["half"]) == ["0"]
-    vectors = language_geometry.unpack(one["vectors"], RECORD["prompts"])
+    vectors = stored.unpack(one["vectors"], RECORD["prompts"])
     assert vectors.shape[1] == one["n_values"]
     assert manifold.shares(vectors)["pc12"] == pytest.approx(one["seeds"]["0"]["pc12"], abs=5e-3)
     for key in variants.FIGURES:
         assert store.same(one["mean"][key], variants.mean_of(one["seeds"], key))
         if name != variants.PLAIN:
-            assert store.same(one["less_plain"][key], variants.paired(one["seeds"], plain["seeds"], key))
+            assert store.same(one["less_plain"][key], own_networks.paired(one["seeds"], plain["seeds"], key))
     for seed in one["seeds"].values():
         assert 0 <= seed["kl"] and math.isfinite(seed["kl"]) and 0 < seed["first"] <= seed["ceiling"] + 1e-6 <= 1 + 1e-5
         if name == "uniform":
@@ -128,8 +128,8 @@ def test_the_record_is_what_its_parts_say(tunnel, name):
 @pytest.mark.parametrize(("tunnel", "name"), [("bijection", "multiquery"), ("hmm", "window8")])
 def test_twins_are_measured_again(tunnel, name):
     one = RECORD["tunnels"][tunnel][name]
-    given = variants.prompts_for(tunnel, one["config"], RECORD["prompts"])
-    found = [variants.twin_figures(one["config"], given, draw) for draw in range(2)]
+    given = own_networks.prompts_for(tunnel, one["config"], RECORD["prompts"])
+    found = [own_networks.twin_figures(one["config"], given, draw) for draw in range(2)]
     for key in ("pc12", "cosine", "fall", "first"):
         kept = one["twins"][key]
         assert all(kept["low"] - 1e-3 <= twin[key] <= kept["high"] + 1e-3 for twin in found), key

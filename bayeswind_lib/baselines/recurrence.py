@@ -57,3 +57,9 @@ class Memoriser(Baseline):
 def _in_tokens(prob: torch.Tensor, names: torch.Tensor | None) -> torch.Tensor:
     """Probabilities of symbols (B, T, p) as those of the tokens that name them."""
     return prob if names is None else prob.gather(-1, names.argsort(1)[:, None].expand_as(prob))
+
+
+def ruled(score) -> float:
+    """Mean divergence (bits) from the third symbol on: before it no rule shows, and what is held out
+    shows itself, since only some beginnings occur."""
+    return float(score.per_position["kl"][2:].mean())

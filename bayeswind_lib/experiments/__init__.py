@@ -24,7 +24,7 @@ from pathlib import Path
 import torch
 
 from bayeswind_lib.checkpoints import store
-from bayeswind_lib.experiments.sampling import SEED
+from bayeswind_lib.probes.fixed import SEED
 from bayeswind_lib.training.environment import describe_environment
 from bayeswind_lib.training.performance import threads
 from bayeswind_lib.training.presets import N_EPISODES

@@ -14,11 +14,13 @@ import itertools
 import numpy as np
 import torch
 
-from bayeswind_lib import checkpoints, probes, tunnels
-from bayeswind_lib.experiments.sampling import rng_for, summary
+from bayeswind_lib import checkpoints, probes
+from bayeswind_lib.experiments.sampling import summary
 from bayeswind_lib.probes import beliefs, exchange, layers
-from bayeswind_lib.probes.activations import activations, resume
-from bayeswind_lib.probes.layers import chance_to_be_right, layer_logits
+from bayeswind_lib.probes.activations import resume
+from bayeswind_lib.probes.exchange import feed_forward_share
+from bayeswind_lib.probes.fixed import bench_of, last_stream, pairs_of, rng_for, streams, tunnel_of
+from bayeswind_lib.probes.layers import LENGTHS, chance_to_be_right, layer_logits
 
 PUBLISHED = (("bijection-transformer", (0,)), ("bijection-transformer-posterior", (0,)), ("hmm-transformer", (0,)))
 CLASSROOM = (
@@ -27,7 +29,6 @@ CLASSROOM = (
 )
 TWINS_OF = ("bijection-transformer", "hmm-transformer", "bijection-transformer-classroom", "hmm-transformer-classroom")
 HOWS = ("zero", "mean", "resample")
-LENGTHS = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0)  # of noise, in lengths of the update
 FIT, BENCH, PAIRS = 192, 32, 24  # the fewest episodes for each purpose
 
 
@@ -47,36 +48,20 @@ def measure(n_episodes: int, draws: int) -> dict:
     return {"networks": found, "untrained": twins, "noise": noise_nulls(found)}
 
 
-def tunnel_of(model):
-    """The tunnel that a loaded network was trained in."""
-    return tunnels.build(model.record["tunnel"], model.record["tunnel_config"])
-
-
 def opened(model, n_episodes: int, draws: int) -> dict:
     """Everything about one network."""
     tunnel = tunnel_of(model)
     many, few = (bench_of(model, max(BENCH, n_episodes // share)) for share in (2, 4))
     rng, effects = rng_for(tunnel, 411), head_effects(many)
     return {
-        "before": level(few, resume(model, few.known[last(model)], len(model.blocks))),
+        "before": level(few, resume(model, few.known[last_stream(model)], len(model.blocks))),
         "layers": [layer_row(few, layer, min(draws, 20), rng) for layer in range(len(model.blocks))],
-        "before_heads": level(many, resume(model, many.known[last(model)], len(model.blocks))),
+        "before_heads": level(many, resume(model, many.known[last_stream(model)], len(model.blocks))),
         "heads": effects, "groups": group_rows(many, effects),
         "flow": flow_rows(model, tunnel, n_episodes, min(draws, 30)),
         "n_heads": len(many.episodes), "n_layers": len(few.episodes),
         "n_fit": max(FIT, n_episodes // 2), "n_pairs": max(PAIRS, n_episodes // 8),
     }
-
-
-def bench_of(model, n: int) -> probes.Bench:
-    """The bench of a network on n fixed episodes."""
-    tunnel = tunnel_of(model)
-    return probes.Bench(model, tunnel.sample(n, rng_for(tunnel, 410)), rng_for(tunnel, 412))
-
-
-def last(model) -> str:
-    """The name of the stream that leaves the last layer."""
-    return f"residual.{len(model.blocks)}"
 
 
 def level(bench: probes.Bench, logits: torch.Tensor) -> dict[str, float]:
@@ -157,14 +142,6 @@ def flow_rows(model, tunnel, n_episodes: int, draws: int) -> list[dict]:
     return [row | ends for row in rows]
 
 
-def streams(model, tunnel, n: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """The streams at the scored positions of n fixed episodes by place, (S, K, D), and beliefs (S, K, Y)."""
-    episodes = tunnel.sample(n, rng_for(tunnel, 414))
-    scored = model.scored_positions(episodes.inputs.shape[1])
-    found = activations(model, episodes.inputs, exchange.places(model))
-    return {name: x[:, scored].double().numpy() for name, x in found.items()}, episodes.posterior.numpy()
-
-
 def readable_row(x: np.ndarray, belief: np.ndarray) -> dict[str, float]:
     """R^2 of the belief and (where the belief rules out) of what is not ruled out; their shuffled nulls."""
     x = exchange.scaled(x, belief)[0].reshape(x.shape)
@@ -175,14 +152,6 @@ def readable_row(x: np.ndarray, belief: np.ndarray) -> dict[str, float]:
         found = beliefs.readable(x, possible, alpha=1e-5)
         row |= {"possible_r2": found.r2, "possible_r2_shuffled": found.shuffled_r2}
     return row
-
-
-def pairs_of(model, tunnel, n: int) -> exchange.Pairs:
-    """n fixed pairs of episodes, compared at the middle scored position; HMM pairs share their header."""
-    own = tunnel.sample(n, rng_for(tunnel, 415))
-    rng = rng_for(tunnel, 416)
-    donor = exchange.same_chains(tunnel, own, rng) if tunnel.name == "hmm" else tunnel.sample(n, rng)
-    return exchange.Pairs(model, own, donor, own.posterior.shape[1] // 2)
 
 
 def untrained(name: str, n_episodes: int, draws: int) -> dict:
@@ -207,28 +176,9 @@ def untrained(name: str, n_episodes: int, draws: int) -> dict:
             "feed_forward_share": summary(gains)["share"], "head_percent": summary(percents)["percent"]}
 
 
-def feed_forward_share(rows: list[dict], what: str) -> float:
-    """Share of all rises of a readable R^2 that come with feed-forward writes; falls count nothing."""
-    rises = np.maximum(np.diff([row[what] for row in rows]), 0)
-    return float(rises[1::2].sum() / rises.sum()) if rises.sum() > 0 else 0.0
-
-
 def least_ratio(entry: dict, way: str) -> float:
     """The smallest factor by which a change of one layer raises the entropy error."""
     return min(row[way]["entropy_mae"] for row in entry["layers"]) / entry["before"]["entropy_mae"]
-
-
-def tenfold_length(entry: dict, layer: int, factor: float = 10.0, measure: str = "kl") -> float:
-    """Length of noise, in lengths of the layer's update, that multiplies a measure by a factor; inf if none did.
-
-    Between two lengths by a power law; the first of `LENGTHS` if that is too long already.
-    """
-    goal, found = np.log(factor * entry["before"][measure]), np.log(entry["layers"][layer]["by_length"][measure])
-    over = np.flatnonzero(found >= goal)
-    if not len(over):
-        return float("inf")
-    some = slice(max(over[0] - 1, 0), over[0] + 1)
-    return float(np.exp(np.interp(goal, found[some], np.log(LENGTHS[some]))))
 
 
 def accuracy_drop(entry: dict, way: str) -> float:

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 from bayeswind_lib import checkpoints, models, scoring, training, tunnels
-from bayeswind_lib.experiments.sampling import rng_for
 from bayeswind_lib.probes import clusters, filtering, nulls, sites, values
+from bayeswind_lib.probes.fixed import rng_for
 from bayeswind_lib.tunnels import Episodes
 
 GOALS = ("belief", "log belief", "previous", "predicted", "next", "entropy")
@@ -26,9 +26,7 @@ OPENED = (  # networks whose layers are all read, and of which untrained twins a
 PUBLISHED = ("mamba", "lstm")  # architectures of which untrained networks of the published size are drawn
 PUBLISHED_EPISODES, PUBLISHED_DRAWS = 40, 40
 COUNTS = tuple(range(2, 11))  # clusters
-POINTS = 500  # of a cloud that is clustered
 TWIN_EPISODES = 72  # of each untrained network
-SHARP = 90  # cents of the symbol that a state emits, in the sharp task
 
 
 def measure(n_episodes: int, draws: int) -> dict:
@@ -44,7 +42,7 @@ def measure(n_episodes: int, draws: int) -> dict:
     fresh = {name: row["untrained"] for name, row in opened.items()}
     fresh |= {f"hmm-{architecture}": published_untrained(architecture, draws) for architecture in PUBLISHED}
     return {
-        "tasks": tasks, "networks": networks, "counts": list(COUNTS), "points": POINTS, "untrained": fresh,
+        "tasks": tasks, "networks": networks, "counts": list(COUNTS), "points": clusters.POINTS, "untrained": fresh,
         # nulls of ledger rows, by name
         "gaussian": {name: row["clusters"]["gaussian_as_many_as_states"] for name, row in opened.items()},
         "shuffled": {name: row["clusters"]["belief"]["by_nothing"] for name, row in tasks.items()}
@@ -56,30 +54,10 @@ def task(name: str, n_episodes: int) -> tuple[tunnels.HMM, Episodes]:
     """A tunnel and its episodes: "classroom", "paper", "sticky" chains, or "sharp" emissions."""
     if name == "sharp":
         tunnel = tunnels.HMM(3, 3)
-        return tunnel, sharp_episodes(tunnel, n_episodes, rng_for(tunnel, 7))
+        return tunnel, filtering.sharp_episodes(tunnel, n_episodes, rng_for(tunnel, 7))
     variant = ("classroom", "sticky") if name == "sticky" else (name,)
     tunnel = tunnels.build("hmm", training.recipe("hmm", "transformer", *variant).tunnel_config)
     return tunnel, tunnel.sample(n_episodes, rng_for(tunnel, 5))
-
-
-def sharp_episodes(tunnel: tunnels.HMM, n_episodes: int, rng: torch.Generator) -> Episodes:
-    """Episodes whose emission matrix is a permutation but for the least that the grid allows.
-
-    A network that knows the grid can read such a header: no entry is below 5 cents. The transition
-    matrices are drawn as ever.
-    """
-    S, K = tunnel.n_states, tunnel.length
-    T = tunnel.sample(n_episodes, rng).latents["transition"]
-    named = torch.rand(n_episodes, S, generator=rng).argsort(-1)  # the symbol that each state emits
-    E = torch.full((n_episodes, S, S), (100 - SHARP) / (S - 1) / 100, dtype=torch.float64)
-    E.scatter_(2, named[..., None], SHARP / 100)
-    state = torch.randint(S, (n_episodes,), generator=rng)
-    rows, states = torch.arange(n_episodes), [state]
-    for _ in range(K - 1):
-        states.append(torch.multinomial(T[rows, states[-1]], 1, generator=rng)[:, 0])
-    states = torch.stack(states, 1)
-    symbols = torch.multinomial(E[rows[:, None], states].flatten(0, 1), 1, generator=rng).view(n_episodes, K)
-    return tunnel.episodes(T, E, states, symbols)
 
 
 def null_of(found) -> dict:
@@ -87,12 +65,6 @@ def null_of(found) -> dict:
     found = np.asarray(found, dtype=np.float64)
     low, middle, high = (float(np.quantile(found, q)) for q in (0.025, 0.5, 0.975))
     return {"null": middle, "low": low, "high": high, "draws": len(found)}
-
-
-def cloud(x: np.ndarray, seed: int = 0) -> np.ndarray:
-    """Some rows of activations (B, K, D), drawn from all episodes and steps: (POINTS, D) at most."""
-    rows = filtering.flat(x)
-    return rows[np.random.default_rng(seed).permutation(len(rows))[:POINTS]]
 
 
 def task_row(tunnel: tunnels.HMM, episodes: Episodes, draws: int) -> dict:
@@ -126,8 +98,8 @@ def cluster_row(x: np.ndarray, episodes: Episodes, draws: int) -> dict:
     """Silhouettes of unlabelled clusters beside those of one Gaussian lump, and of two labellings."""
     from sklearn.metrics import silhouette_score
 
-    points, rng = clusters.leading(cloud(x)), np.random.default_rng(2)
-    states, symbols = (cloud(y.numpy()[..., None])[:, 0] for y in
+    points, rng = clusters.leading(clusters.cloud(x)), np.random.default_rng(2)
+    states, symbols = (clusters.cloud(y.numpy()[..., None])[:, 0] for y in
                        (episodes.posterior.argmax(-1), episodes.latents["observations"]))
     S = episodes.posterior.shape[-1]
     lumps = [clusters.silhouettes(clusters.matched_gaussian(points, rng), COUNTS) for _ in range(max(2, draws // 20))]
@@ -171,7 +143,7 @@ def opened_row(model, tunnel, episodes: Episodes, goal: dict, x: np.ndarray, dra
            "clusters": cluster_row(x, episodes, draws),
            "untrained": {what: null_of([twin[what] for twin in twins]) for what in twins[0]}}
     if tunnel.generator == "grid" and tunnel.n_states == 3:
-        sharp = sharp_episodes(tunnel, len(x), rng_for(tunnel, 7))
+        sharp = filtering.sharp_episodes(tunnel, len(x), rng_for(tunnel, 7))
         row["sharp_clusters"] = cluster_row(filtering.at_steps(model, sharp.inputs, "final")["final"], sharp, draws)
     return row
 
@@ -189,9 +161,9 @@ def cloud_row(x: np.ndarray, episodes: Episodes) -> dict[str, float]:
     """First shares and silhouettes of a cloud: with as many clusters as states, by state, by symbol."""
     from sklearn.metrics import silhouette_score
 
-    points = clusters.leading(cloud(x))
-    symbols = cloud(episodes.latents["observations"].numpy()[..., None])[:, 0]
-    states = cloud(episodes.posterior.argmax(-1).numpy()[..., None])[:, 0]
+    points = clusters.leading(clusters.cloud(x))
+    symbols = clusters.cloud(episodes.latents["observations"].numpy()[..., None])[:, 0]
+    states = clusters.cloud(episodes.posterior.argmax(-1).numpy()[..., None])[:, 0]
     shares = values.spread(filtering.flat(x)).shares
     S = episodes.posterior.shape[-1]
     return {
@@ -216,7 +188,7 @@ def published_untrained(architecture: str, draws: int) -> dict[str, dict]:
     for draw in range(min(draws, PUBLISHED_DRAWS)):
         model = models.build(architecture, config, torch.Generator().manual_seed(20_000 + draw)).eval()
         x = filtering.at_steps(model, episodes.inputs, "final")["final"]
-        silhouettes = clusters.silhouettes(clusters.leading(cloud(x)), COUNTS)
+        silhouettes = clusters.silhouettes(clusters.leading(clusters.cloud(x)), COUNTS)
         row = cloud_row(x, episodes) | {"clusters": COUNTS[int(silhouettes.argmax())]}
         axes = clusters.leading(filtering.flat(x), 16).reshape(*x.shape[:2], -1)  # few chains: few channels
         rows.append(row | {"entropy": filtering.held_out(axes, goal["entropy"], alpha=1e-6), "pc1_percent": 100 * row["pc1"]})

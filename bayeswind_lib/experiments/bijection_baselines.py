@@ -13,14 +13,8 @@ import numpy as np
 import torch
 
 from bayeswind_lib import baselines, tunnels
-from bayeswind_lib.experiments.sampling import (
-    DRAW_EPISODES,
-    DRAWS,
-    nulls,
-    rng_for,
-    scores,
-    with_error,
-)
+from bayeswind_lib.experiments.sampling import DRAW_EPISODES, DRAWS, nulls, scores, with_error
+from bayeswind_lib.probes.fixed import rng_for
 from bayeswind_lib.scoring import entropy_bits
 
 SIZES = tuple((v, k) for v in (5, 8, 10, 16, 20) for k in (v - 1, v))

@@ -11,7 +11,8 @@ from torch import nn
 
 from bayeswind_lib import models
 from bayeswind_lib.checkpoints import store
-from bayeswind_lib.experiments.sampling import DRAW_EPISODES, DRAWS, SEED, summary
+from bayeswind_lib.experiments.sampling import DRAW_EPISODES, DRAWS, summary
+from bayeswind_lib.probes.fixed import SEED
 from bayeswind_lib.scoring import entropy_bits
 from bayeswind_lib.training.presets import PUBLISHED
 

@@ -20,40 +20,25 @@ import numpy as np
 
 from bayeswind_lib.checkpoints.files import write_atomically
 from bayeswind_lib.dynamics import fair, race
+from bayeswind_lib.dynamics.fresh_arms import (
+    AT_BASE,
+    BASE,
+    FAMILIES,
+    FROZEN,
+    LEVELS,
+    LOWER,
+    MATCHED,
+    RATES,
+    STEPS,
+    TENFOLD,
+)
 from bayeswind_lib.dynamics.race import Arm
 from bayeswind_lib.experiments import races
 from bayeswind_lib.experiments.runner import run_missing
 
 FOLDER = Path("runs/fair_race")
+EVERY = 10
 CHOOSING, TOLD = (1, 2, 3, 4), (11, 12, 13, 14, 15)
-STEPS, EVERY = 400, 10
-LEVELS = {"kl": 0.1, "entropy_mae": 0.3}  # nats and bits; even attention reaches neither
-BASE = 1.0  # of the arms that are compared at one rate
-
-ROUTING = {"query": 10.0, "key": 10.0}
-FAMILIES = {
-    "all alike": ("attention", Arm("all alike")),
-    "values x 10": ("attention", Arm("values x 10", times={"value": 10.0})),
-    "output x 10": ("attention", Arm("output x 10", times={"output": 10.0})),
-    "queries and keys x 10": ("attention", Arm("queries and keys x 10", times=ROUTING)),
-    "AdamW": ("attention", Arm("AdamW", optimiser="adamw")),
-    "AdamW, values x 10": ("attention", Arm("AdamW, values x 10", times={"value": 10.0}, optimiser="adamw")),
-    "alternating": ("attention", Arm("alternating", optimiser="em")),
-    "mixture, all alike": ("mixture", Arm("mixture, all alike")),
-    "mixture, values x 10": ("mixture", Arm("mixture, values x 10", times={"value": 10.0})),
-    "mixture, queries and keys x 10": ("mixture", Arm("mixture, queries and keys x 10", times=ROUTING)),
-    "mixture, AdamW": ("mixture", Arm("mixture, AdamW", optimiser="adamw")),
-    "mixture, EM": ("mixture", Arm("mixture, EM", optimiser="em")),
-}
-RATES = {
-    "sgd": (0.1, 0.215, 0.464, 1.0, 2.15, 4.64, 10.0, 21.5),
-    "adamw": (0.00464, 0.01, 0.0215, 0.0464, 0.1, 0.215),
-    "em": (2.15, 4.64, 10.0, 21.5, 46.4, 100.0),
-}
-AT_BASE = ("all alike", "values x 10", "output x 10", "queries and keys x 10")
-MATCHED, TENFOLD = "all, matched", "all x 10"
-LOWER = ("all alike", "values x 10", "queries and keys x 10", "alternating", "mixture, all alike", "mixture, EM")
-FROZEN = {"no routing": {"query": 0.0, "key": 0.0}, "frozen values": {"value": 0.0, "output": 0.0}}
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ import torch
 from bayeswind_lib import checkpoints, tunnels
 from bayeswind_lib.dynamics import attention, checks, steps
 from bayeswind_lib.experiments.progress import FALLING, episodes_of, rounded
-from bayeswind_lib.experiments.sampling import rng_for
 from bayeswind_lib.experiments.values import interval
+from bayeswind_lib.probes.fixed import rng_for
 from bayeswind_lib.training.recipe import Recipe
 
 NAMES = (

@@ -18,11 +18,11 @@ from bayeswind_lib.experiments.sampling import (
     DRAWS,
     draw_of,
     nulls,
-    rng_for,
     summary,
     task_key,
     with_error,
 )
+from bayeswind_lib.probes.fixed import rng_for
 from bayeswind_lib.scoring import entropy_bits, score_episodes
 
 # HMM tasks: all baselines of the first, on so many times n_episodes; of the others the simple ones.

@@ -16,9 +16,9 @@ import numpy as np
 import torch
 
 from bayeswind_lib import checkpoints, tunnels
-from bayeswind_lib.experiments.sampling import SEED, rng_for
 from bayeswind_lib.probes import keys as probe
 from bayeswind_lib.probes.ablation import HOWS, Bench, Effect, concentration, parts
+from bayeswind_lib.probes.fixed import SEED, rng_for
 from bayeswind_lib.probes.nulls import Measured, untrained
 from bayeswind_lib.probes.report import token_sets
 

@@ -56,23 +56,6 @@ def measure_all(report: Callable, names: Sequence[str]) -> dict[str, dict]:
     return found
 
 
-def together(records: Sequence[dict]) -> dict[str, float]:
-    """What the runs that made these records cost: seconds are added, of memory the most counts.
-
-    Records of one run name the same run, which counts once.
-
-    >>> run = {"processor_seconds": 60.0, "two_core_seconds": 40.0, "peak_megabytes": 900.0}
-    >>> together([{"cost": {"command": run}}] * 2)["two_core_seconds"]
-    40.0
-    """
-    runs = []
-    for record in records:
-        if record["cost"]["command"] not in runs:
-            runs.append(record["cost"]["command"])
-    added = {name: sum(run[name] for run in runs) for name in ("processor_seconds", "two_core_seconds")}
-    return added | {"peak_megabytes": max(run["peak_megabytes"] for run in runs)}
-
-
 def cost_text(cost: dict) -> str:
     """A cost in one line."""
     return (

@@ -10,22 +10,22 @@ statistics again without the model.
 
 from __future__ import annotations
 
-import base64
 import itertools
 from collections.abc import Callable
 
 import numpy as np
 import torch
 
-from bayeswind_lib import checkpoints, tunnels
+from bayeswind_lib import checkpoints
 from bayeswind_lib.experiments.workers import each, give_back
 from bayeswind_lib.language import diagnose, manifold, prompts
 from bayeswind_lib.language.diagnose import Looks
 from bayeswind_lib.language.llama import Llama
+from bayeswind_lib.language.own_networks import SEED, prompts_of
+from bayeswind_lib.language.stored import pack
 from bayeswind_lib.probes import nulls
-from bayeswind_lib.scoring import entropy_bits
 
-SEED, DRAWS = 17, 200
+DRAWS = 200
 TWIN_SEEDS = (18, 19)  # of two more twins
 DOMAINS = tuple(prompts.DOMAINS)
 BOOTSTRAPS = 400
@@ -171,32 +171,7 @@ def differences(a: np.ndarray, b: np.ndarray) -> dict[str, dict]:
     return found
 
 
-def pack(x: np.ndarray) -> str:
-    """An array (n, d) as text: half precision, base 64."""
-    return base64.b64encode(x.astype("<f2").tobytes()).decode()
-
-
-def unpack(text: str, n: int) -> np.ndarray:
-    """What `pack` wrote, float32 (n, d).
-
-    >>> unpack(pack(np.eye(2)), 2).tolist()
-    [[1.0, 0.0], [0.0, 1.0]]
-    """
-    return np.frombuffer(base64.b64decode(text), "<f2").reshape(n, -1).astype(np.float32)
-
-
 # ---- the book's own networks
-
-
-def prompts_of(network, n: int, rng: torch.Generator) -> tuple[list[torch.Tensor], np.ndarray]:
-    """Episodes cut off after a question drawn at random, and the entropy of the exact answer to it, bits (n,)."""
-    tunnel = tunnels.build(network.record["tunnel"], network.record["tunnel_config"])
-    episodes = tunnel.sample(n, rng)
-    scored = network.scored_positions(episodes.inputs.shape[1])
-    asked = [k for k, place in enumerate(scored.tolist()) if place >= 2]
-    chosen = torch.tensor(asked)[torch.randint(len(asked), (n,), generator=rng)]
-    exact = entropy_bits(episodes.posterior[torch.arange(n), chosen].log2())
-    return [x[: place + 1] for x, place in zip(episodes.inputs, scored[chosen].tolist(), strict=True)], exact.numpy()
 
 
 def control(name: str, n: int = len(prompts.MIXED), draws: int = TWINS) -> dict:

@@ -17,6 +17,7 @@ import torch
 from bayeswind_lib.experiments.workers import each, give_back
 from bayeswind_lib.language import axes, edits, manifold, sula
 from bayeswind_lib.language.llama import Llama
+from bayeswind_lib.language.stored import Answers
 
 SEED = 0
 LABELS, OTHERS = ("bip", "tor"), ("nov", "lat")  # each one token, with the space before it
@@ -61,7 +62,7 @@ def claims(record: dict, draws: int = 200) -> dict:
 
     `shuffled`: answers of other prompts; `untrained`: the twin, its prompts drawn anew; `as_large`: axes of as much variance.
     """
-    told = {name: Told.of(one) for name, one in record["prompts"].items()}
+    told = {name: Answers.of(one) for name, one in record["prompts"].items()}
     rng, last = np.random.default_rng([SEED, 10]), str(SHOWN[-1])
     one, same = told["published"], told["matched"]
     constant = sula.best_constant(one.exact)[1]
@@ -72,7 +73,7 @@ def claims(record: dict, draws: int = 200) -> dict:
     def drawn(score: Callable[[np.ndarray], float], n: int) -> dict:
         return spread([score(rng.integers(n, size=n)) for _ in range(draws)])
 
-    def follows(a: Told, y: np.ndarray) -> Callable[[np.ndarray], float]:
+    def follows(a: Answers, y: np.ndarray) -> Callable[[np.ndarray], float]:
         return lambda order: abs(sula.rank_correlation(a.pc1[last][order], y[order]))
 
     twin, flips = told["twin published"], told["shuffled"]
@@ -83,14 +84,14 @@ def claims(record: dict, draws: int = 200) -> dict:
     whole = np.arange(len(one.m))
     return {
         "claims": {
-            "mae over constant": float(np.abs(one.told - one.exact).mean() / constant),
+            "mae over constant": float(np.abs(one.entropy - one.exact).mean() / constant),
             "rho H": follows(one, one.exact)(whole), "rho H matched": follows(same, same.exact)(np.arange(len(same.m))),
             "rho k shuffled": follows(flips, flips.k)(whole),
             "cut": rise(cut["published"]["true"]),
             "decoder left": decoder["after"] / decoder["before"],
         },
         "shuffled": {
-            "mae over constant": shuffled(lambda order: float(np.abs(one.told[order] - one.exact).mean() / constant), len(one.m)),
+            "mae over constant": shuffled(lambda order: float(np.abs(one.entropy[order] - one.exact).mean() / constant), len(one.m)),
             "rho H matched": shuffled(lambda order: abs(sula.rank_correlation(same.pc1[last], same.exact[order])), len(same.m)),
         },
         "untrained": {"rho H": drawn(follows(twin, twin.exact), len(twin.m)), "rho k": drawn(follows(twin, twin.k), len(twin.m))},
@@ -104,48 +105,6 @@ def claims(record: dict, draws: int = 200) -> dict:
 def spread(values: Sequence[float]) -> dict:
     """What the ledger wants of a null."""
     return {"draws": len(values), "low": float(min(values)), "null": float(np.median(values)), "high": float(max(values))}
-
-
-def middle(effects: dict | Sequence[dict]) -> dict:
-    """One line on an edit, or the medians of many: share of variance, rise of the error, KL, change of P, share of the slope left."""
-    some = [effects] if isinstance(effects, dict) else effects
-    of_each = {
-        "variance": [e.get("share") for e in some], "rise of the error": [e["mae"] - e["mae_before"] for e in some],
-        "KL": [e["kl"] for e in some], "change of P": [e["moved"] for e in some],
-        "slope left": [e["slope"] / e["slope_before"] for e in some],
-    }
-    return {name: None if None in values else float(np.median(values)) for name, values in of_each.items()}
-
-
-class Told:
-    """What the record keeps of the prompts of one design, as arrays; everything else is computed from it.
-
-    Attributes:
-        shown: labels of each prompt, "0110". names: the two labels.
-        logit, mass: (n,). pc1: (n,) by layer, as text.
-        k, m, exact, p, told: number of examples; evidence; bits left of the exact observer; probability of the
-            first label; entropy of that, bits.
-    """
-
-    def __init__(self, names: Sequence[str], shown: Sequence[str], logit, mass, pc1: dict):
-        self.names, self.shown = tuple(names), tuple(shown)
-        self.logit, self.mass = np.array(logit), np.array(mass)
-        self.pc1 = {layer: np.array(x) for layer, x in pc1.items()}
-        self.k = np.array([len(row) for row in shown])
-        self.m = np.array([len(row) - 2 * row.count("1") for row in shown])
-        self.exact = sula.entropy(self.m)
-        self.p = sula.chance(self.logit)
-        self.told = sula.binary_entropy(self.p)
-
-    @classmethod
-    def of(cls, kept: dict) -> Told:
-        """From one entry of the record's `prompts`."""
-        return cls(kept["labels"], kept["shown"], kept["logit"], kept["mass"], kept["pc1"])
-
-    @property
-    def labels(self) -> np.ndarray:
-        """0 and 1, (n, k); only where all prompts are of one length."""
-        return np.array([[int(c) for c in row] for row in self.shown])
 
 
 class Group:

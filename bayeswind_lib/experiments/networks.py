@@ -14,14 +14,8 @@ import torch
 
 from bayeswind_lib import checkpoints, models, tunnels
 from bayeswind_lib.checkpoints import store
-from bayeswind_lib.experiments.sampling import (
-    DRAW_EPISODES,
-    DRAWS,
-    draw_of,
-    rng_for,
-    scores,
-    summary,
-)
+from bayeswind_lib.experiments.sampling import DRAW_EPISODES, DRAWS, draw_of, scores, summary
+from bayeswind_lib.probes.fixed import rng_for
 from bayeswind_lib.scoring import MEASURES, accuracy, score_episodes
 from bayeswind_lib.training.sweep import reached
 

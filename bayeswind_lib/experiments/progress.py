@@ -26,19 +26,17 @@ from torch import nn
 from bayeswind_lib import checkpoints, scoring, tunnels
 from bayeswind_lib.checkpoints import store
 from bayeswind_lib.checkpoints.files import read_tensors
-from bayeswind_lib.experiments.sampling import rng_for, summary
+from bayeswind_lib.experiments.sampling import summary
 from bayeswind_lib.probes import progress as probe
+from bayeswind_lib.probes.fixed import episodes_of, rng_for
 from bayeswind_lib.probes.nulls import untrained
+from bayeswind_lib.probes.progress import MEASURES, SHARES, gain, gram_share, left, ratios, way_done
 from bayeswind_lib.training.loop import snapshot_path, start
-from bayeswind_lib.training.plans import plan
+from bayeswind_lib.training.plans import CONSTANT, FALLING, SEEDS_OF, plan
 from bayeswind_lib.training.recipe import Recipe
 from bayeswind_lib.training.sweep import row_path, weights_of
 
 TUNNELS = ("bijection", "hmm")
-FALLING, CONSTANT = "{}-transformer-classroom-snapshots", "{}-transformer-classroom-constant"
-SEEDS_OF = "bijection-transformer-classroom"  # the same recipe, without snapshots, ships with three seeds
-SHARES = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 1.0)
-MEASURES = ("attention", "values", "scores")
 LEVELS = (0.5, 0.9)
 EPISODES = 128  # enough for distances, which hardly differ between episodes
 KEPT = ("runs", "frozen", "apart")  # what only the folder of a sweep gives
@@ -68,12 +66,6 @@ def measure(
     found["untrained"] = untrained_over_trained(draws)
     found["strangers"] = strangers_of([checkpoints.load(SEEDS_OF, seed) for seed in range(3)], n)
     return found | {"n_episodes": n, "claims": claims(found)}
-
-
-def episodes_of(recipe: Recipe, n: int, deal: int = 0):
-    """n fixed episodes of a recipe's tunnel; each deal is another set."""
-    tunnel = tunnels.build(recipe.tunnel, recipe.tunnel_config)
-    return tunnel.sample(n, rng_for(tunnel, 440 + 1000 * deal))
 
 
 def rounded(x, digits: int = 5):
@@ -108,18 +100,6 @@ def settled(found: probe.Progress) -> dict:
         name: {f"{level:g}": probe.steps_to(found.steps, share, level) for level in LEVELS}
         for name, share in done.items()
     }
-
-
-def gram_share(values: np.ndarray) -> np.ndarray:
-    """Distance of the Gram matrices, mean over layers, as a share of its start; values: (C, L) of 1 - CKA."""
-    far = probe.gram_distance(1 - np.asarray(values)).mean(1)
-    return far / far[0]
-
-
-def way_done(recipe: Recipe, steps, power: int = 1) -> np.ndarray:
-    """Share of the sum of all learning rates (to a power) that was spent before each of some steps."""
-    spent = np.cumsum([0.0] + [recipe.rate(step) ** power for step in range(recipe.steps)])
-    return spent[np.asarray(steps, dtype=int)] / spent[-1]
 
 
 def shipped_ways(tunnel: str) -> list[tuple[Recipe, dict, dict]]:
@@ -172,26 +152,6 @@ def walks(model: nn.Module, snapshots: dict, recipe: Recipe, n: int, draws: int)
             rows[-1] |= {f"{name} left": left(steps, drift.distance(name)) for name in MEASURES}
         found[schedule] = summary(rows)
     return found
-
-
-RATIOS = (("attention", "kl"), ("attention", "log kl"), ("attention", "values"), ("attention", "gram"), ("scores", "attention"))
-
-
-def ratios(when: dict, level: float = 0.9) -> dict[str, float]:
-    """How many times later one thing settles than another."""
-    return {f"{a} over {b}": when[a][f"{level:g}"] / max(when[b][f"{level:g}"], 1e-9) for a, b in RATIOS}
-
-
-def left(steps, distance, share: float = 2 / 3) -> float:
-    """What a distance still is at the snapshot nearest to a share of the run, over its start."""
-    late = int(np.abs(np.asarray(steps) - share * steps[-1]).argmin())
-    return float(distance[late] / distance[0])
-
-
-def gain(steps, error, share: float = 0.05) -> float:
-    """By what factor an error still falls after the snapshot nearest to a share of the run."""
-    early = int(np.abs(np.asarray(steps) - share * steps[-1]).argmin())
-    return float(error[early] / error[-1])
 
 
 def untrained_over_trained(draws: int) -> dict:

@@ -22,30 +22,22 @@ import torch
 from bayeswind_lib.checkpoints.files import write_atomically
 from bayeswind_lib.dynamics import attention, race, sticky
 from bayeswind_lib.dynamics.race import Arm
+from bayeswind_lib.dynamics.sticky_arms import (
+    ALIKE,
+    FAMILIES,
+    LENGTH,
+    PLAIN,
+    RATES,
+    SHORT,
+    STEPS,
+    THIN,
+    VALUES,
+)
 from bayeswind_lib.experiments.runner import run_missing
 
 FOLDER = Path("runs/races")
 SEEDS = (42, 2024, 1337, 7777, 9999)  # of the published runs
-STEPS, LENGTH, SHORT = 1000, 2000, 700  # as published, and a shorter sequence for many rates
-THIN = 10  # of the training loss every so many steps are kept
 
-# What is raced at its own best rate. The rate is that of the maps that are not named.
-FAMILIES = {
-    "all alike": Arm("all alike"),
-    "values x 10": Arm("values x 10", times={"value": 10.0}),
-    "output x 10": Arm("output x 10", times={"output": 10.0}),
-    "queries and keys x 10": Arm("queries and keys x 10", times={"query": 10.0, "key": 10.0}),
-    "AdamW": Arm("AdamW", optimiser="adamw"),
-    "AdamW, values x 10": Arm("AdamW, values x 10", times={"value": 10.0}, optimiser="adamw"),
-    "alternating": Arm("alternating", optimiser="em"),
-}
-RATES = {
-    "sgd": (0.001, 0.00316, 0.01, 0.0316, 0.1, 0.316, 1.0),
-    "adamw": (0.0001, 0.000316, 0.001, 0.00316, 0.01, 0.0316),
-    "em": (0.01, 0.0316, 0.1, 0.316, 1.0, 3.16),
-}
-PLAIN, VALUES = (arm.name for arm in race.PUBLISHED)
-ALIKE = "all x 10"  # what stands beside the published arm: the same ten times on every map
 DRAWS = 200  # of a null
 PENALTIES, ROUNDS = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0), 24  # of the alternating arm, at its fastest E-step
 EM_STEPS = 100  # each of them solves a convex problem whole

@@ -12,8 +12,9 @@ import numpy as np
 import torch
 
 from bayeswind_lib import baselines, tunnels
-from bayeswind_lib.baselines.recurrence import AnyRule, Memoriser
-from bayeswind_lib.experiments.sampling import SEED, summary
+from bayeswind_lib.baselines.recurrence import AnyRule, Memoriser, ruled
+from bayeswind_lib.experiments.sampling import summary
+from bayeswind_lib.probes.fixed import SEED
 from bayeswind_lib.scoring import entropy_bits, score_episodes
 from bayeswind_lib.tunnels import recurrence
 
@@ -51,12 +52,6 @@ def programs(modulus: int, length: int, n: int, rng: torch.Generator) -> torch.T
     latents = tunnels.Recurrence(modulus, length).sample(n, rng).latents
     symbols = latents["symbols"][latents["is_program"]]
     return symbols[symbols[:, 0] != symbols[:, 1]]
-
-
-def ruled(score) -> float:
-    """Mean divergence (bits) from the third symbol on: before it no rule shows, and what is held out
-    shows itself, since only some beginnings occur."""
-    return float(np.mean(score.per_position["kl"][2:]))
 
 
 def scores(modulus: int, length: int, n: int, rng: torch.Generator) -> dict[str, dict[str, float]]:

@@ -11,14 +11,8 @@ import math
 
 from bayeswind_lib import tunnels
 from bayeswind_lib.baselines.regression import regression_baselines
-from bayeswind_lib.experiments.sampling import (
-    DRAW_EPISODES,
-    DRAWS,
-    nulls,
-    rng_for,
-    task_key,
-    with_error,
-)
+from bayeswind_lib.experiments.sampling import DRAW_EPISODES, DRAWS, nulls, task_key, with_error
+from bayeswind_lib.probes.fixed import rng_for
 from bayeswind_lib.scoring import gaussian_entropy_bits
 
 ENTROPY_AT = (1, 2, 3, 4, 5, 10, 15, 20)

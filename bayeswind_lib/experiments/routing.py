@@ -126,20 +126,9 @@ def lists_of(model: nn.Module, episodes, others, draws: int) -> dict:
 
 def window_of(model: nn.Module, tunnel, episodes) -> dict[str, dict[str, float]]:
     """Shares of a changed value's effect by the layer and the token that it is handed on from."""
-    own, donor, places = exchanged(tunnel, episodes)
+    own, donor, places = routing.exchange_values(tunnel, episodes)
     found = routing.handed_on(model, own, donor, places, tunnel.n_pairs // 2)
     return {name: {str(layer): float(x) for layer, x in enumerate(shares)} for name, shares in found.items()}
-
-
-def exchanged(tunnel, episodes) -> tuple[torch.Tensor, torch.Tensor, dict[str, list[int]]]:
-    """Inputs, the same with one shown value exchanged for one that comes last, and the tokens to look at."""
-    middle = tunnel.n_pairs // 2
-    pair = middle // 2
-    values = episodes.latents["values"].clone()
-    values[:, [pair, -1]] = values[:, [-1, pair]]
-    donor = tunnel.episodes(episodes.latents["keys"], values)
-    places = {"value": [2 * pair + 1], "between": list(range(2 * pair + 2, 2 * middle)), "question": [2 * middle]}
-    return episodes.inputs, donor.inputs, places
 
 
 def before_training(model: nn.Module, tunnel, draws: int) -> dict:

@@ -7,29 +7,17 @@ from __future__ import annotations
 
 import math
 import statistics
-import zlib
 
 import numpy as np
 import torch
 
 from bayeswind_lib import baselines, models, tunnels
 from bayeswind_lib.baselines.regression import PriorOnly
+from bayeswind_lib.probes.fixed import rng_for
 from bayeswind_lib.scoring import MEASURES, entropy_bits, gaussian_entropy_bits, score_episodes
 from bayeswind_lib.training.presets import SMALL
 
-SEED = 20260107  # of all episodes below; not one of these was seen in training
 DRAWS, DRAW_EPISODES = 20, 100
-
-
-def rng_for(tunnel, stream: int) -> torch.Generator:
-    """A generator of its own for each tunnel and purpose."""
-    numbers = [SEED, stream, *(_as_number(x) for x in tunnel.config.values())]
-    state = np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0]
-    return torch.Generator().manual_seed(int(state >> np.uint64(1)))
-
-
-def _as_number(value) -> int:
-    return int(value) if isinstance(value, int) else zlib.crc32(repr(value).encode())
 
 
 def draw_of(tunnel, draw: int) -> tunnels.Episodes:

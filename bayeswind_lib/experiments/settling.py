@@ -25,18 +25,20 @@ import numpy as np
 from bayeswind_lib import scoring, tunnels
 from bayeswind_lib.checkpoints import store
 from bayeswind_lib.checkpoints.files import read_tensors, write_tensors
-from bayeswind_lib.experiments.progress import episodes_of, rounded, way_done
+from bayeswind_lib.experiments.progress import rounded
 from bayeswind_lib.experiments.runner import run_missing
-from bayeswind_lib.experiments.sampling import rng_for, summary
+from bayeswind_lib.experiments.sampling import summary
 from bayeswind_lib.probes import progress, settling
 from bayeswind_lib.probes.activations import activations, edit
+from bayeswind_lib.probes.fixed import episodes_of, rng_for
+from bayeswind_lib.probes.progress import way_done
 from bayeswind_lib.training import fleet
 from bayeswind_lib.training.loop import start
-from bayeswind_lib.training.plans import FIVE, FREEZE_AT, FROZEN, ladder
+from bayeswind_lib.training.plans import FIVE, FREEZE_AT, FROZEN, ladder_recipes
 from bayeswind_lib.training.recipe import Recipe
 
 FOLDER = Path("runs/settling")
-FRAMES, LATER = "frames", FREEZE_AT["linear"][1:]  # a second fleet a seed: see `frames`
+FRAMES, LATER = "frames", FREEZE_AT["linear"][1:]  # a second fleet a seed: see `train_frames`
 RATES = {FRAMES: FRAMES, "linear": "falling", "constant": "constant"}
 NUDGE = 1e-7  # relative: a change of the last bit of each first weight
 EPISODES, FINAL_EPISODES = 128, 1000  # for distances, and for the scores at the end
@@ -50,13 +52,6 @@ DEALS, DEALT = 4, 32  # sets of episodes for each seed's null, and episodes in o
 KEPT = ("runs", "ladder")  # what only the folder gives
 
 
-def arms(schedule: str, seed: int) -> dict:
-    """The recipes of one fleet, by label: "free", "looks-60", ...; then what no recipe says, "nudged" and "uniform"."""
-    mine = [one for one in ladder() if one.recipe.seed == seed and one.recipe.schedule == schedule]
-    found = {one.name.split("ladder-")[1].split("-", 1)[1]: one.recipe for one in mine}
-    return found | {"nudged": found["free"]} | ({"uniform": found["free"]} if schedule == "linear" else {})
-
-
 def path_of(folder: str | Path, schedule: str, seed: int) -> Path:
     """Where the weights of a fleet lie: of the free run at its snapshots, of all others at the end."""
     return Path(folder) / "ladder" / f"{RATES[schedule]}-seed{seed}.safetensors"
@@ -66,7 +61,7 @@ def train(folder: str | Path, schedule: str, seed: int) -> Path:
     """Train one fleet, and keep "free/STEP/NAME" and "LABEL/end/NAME"; nothing to do if it is there."""
     if schedule == FRAMES:
         return train_frames(folder, seed)
-    path, recipes = path_of(folder, schedule, seed), arms(schedule, seed)
+    path, recipes = path_of(folder, schedule, seed), ladder_recipes(schedule, seed)
     if path.exists():
         return path
     begun, labels = time.process_time(), list(recipes)
@@ -109,7 +104,7 @@ def train_frames(folder: str | Path, seed: int) -> Path:
     path = path_of(folder, FRAMES, seed)
     if path.exists():
         return path
-    begun, free = time.process_time(), arms("linear", seed)["free"]
+    begun, free = time.process_time(), ladder_recipes("linear", seed)["free"]
     labels = [f"{what}-{step}" for what, step in product(SITES, LATER)] + [f"{what}-large" for what in FROZEN]
     now = fleet.assemble([free] * len(labels))
     for i, label in enumerate(labels):

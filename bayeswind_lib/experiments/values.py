@@ -14,9 +14,9 @@ import numpy as np
 import torch
 
 from bayeswind_lib import checkpoints, tunnels
-from bayeswind_lib.experiments.sampling import rng_for
 from bayeswind_lib.probes import axes, nulls, values
 from bayeswind_lib.probes.activations import activations
+from bayeswind_lib.probes.fixed import rng_for
 from bayeswind_lib.probes.sites import merge_heads
 from bayeswind_lib.scoring import entropy_bits
 

@@ -12,6 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bayeswind_lib.probes.filtering import flat
+
+POINTS = 500  # of a cloud that is clustered
+
 
 @dataclass(frozen=True)
 class Clusters:
@@ -90,3 +94,9 @@ def leading(points: np.ndarray, dims: int = 8) -> np.ndarray:
     centred = np.asarray(points, dtype=np.float64) - points.mean(0)
     _, lengths, axes = np.linalg.svd(centred, full_matrices=False)
     return centred @ axes[: min(dims, int((lengths > 1e-9 * lengths[0]).sum()))].T
+
+
+def cloud(x: np.ndarray, seed: int = 0) -> np.ndarray:
+    """Some rows of activations (B, K, D), drawn from all episodes and steps: (POINTS, D) at most."""
+    rows = flat(x)
+    return rows[np.random.default_rng(seed).permutation(len(rows))[:POINTS]]

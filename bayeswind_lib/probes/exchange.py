@@ -160,3 +160,9 @@ class Pairs:
 def random_directions(rank: int, width: int, rng: torch.Generator) -> np.ndarray:
     """Orthonormal directions drawn at random: (rank, width)."""
     return torch.linalg.qr(torch.randn(width, rank, generator=rng, dtype=torch.float64))[0].T.numpy()
+
+
+def feed_forward_share(rows: list[dict], what: str) -> float:
+    """Share of all rises of a readable R^2 that come with feed-forward writes; falls count nothing."""
+    rises = np.maximum(np.diff([row[what] for row in rows]), 0)
+    return float(rises[1::2].sum() / rises.sum()) if rises.sum() > 0 else 0.0

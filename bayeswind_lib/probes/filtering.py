@@ -20,6 +20,7 @@ from bayeswind_lib.probes.beliefs import fit_reader, r2
 from bayeswind_lib.tunnels import HMM, Episodes
 from bayeswind_lib.tunnels.hmm import forward_filter, transport
 
+SHARP = 90  # cents of the symbol that a state emits, in the sharp task
 LEAST = 1e-6  # probabilities below it count as it, where logarithms are taken
 
 
@@ -136,3 +137,23 @@ def bits(x: np.ndarray, belief: np.ndarray, alpha: float = 1e-4) -> float:
     said /= said.sum(-1, keepdims=True)
     truth = np.maximum(belief[train:], LEAST)
     return float((truth * np.log2(truth / np.maximum(said, 1e-12))).sum(-1).mean())
+
+
+def sharp_episodes(tunnel: HMM, n_episodes: int, rng: torch.Generator) -> Episodes:
+    """Episodes whose emission matrix is a permutation but for the least that the grid allows.
+
+    A network that knows the grid can read such a header: no entry is below 5 cents. The transition
+    matrices are drawn as ever.
+    """
+    S, K = tunnel.n_states, tunnel.length
+    T = tunnel.sample(n_episodes, rng).latents["transition"]
+    named = torch.rand(n_episodes, S, generator=rng).argsort(-1)  # the symbol that each state emits
+    E = torch.full((n_episodes, S, S), (100 - SHARP) / (S - 1) / 100, dtype=torch.float64)
+    E.scatter_(2, named[..., None], SHARP / 100)
+    state = torch.randint(S, (n_episodes,), generator=rng)
+    rows, states = torch.arange(n_episodes), [state]
+    for _ in range(K - 1):
+        states.append(torch.multinomial(T[rows, states[-1]], 1, generator=rng)[:, 0])
+    states = torch.stack(states, 1)
+    symbols = torch.multinomial(E[rows[:, None], states].flatten(0, 1), 1, generator=rng).view(n_episodes, K)
+    return tunnel.episodes(T, E, states, symbols)

@@ -9,6 +9,7 @@ Axes: B episodes, T tokens, D channels, K scored positions, Y outcomes.
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
 from bayeswind_lib.probes.ablation import Bench, Effect, as_prediction, swap
@@ -16,6 +17,7 @@ from bayeswind_lib.probes.activations import edit, resume
 from bayeswind_lib.probes.nulls import noise_like
 
 WAYS = ("bypass", "without attention", "without feed-forward", "noise", "double", "other", "swap")
+LENGTHS = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0)  # of noise, in lengths of the update
 
 
 def update(bench: Bench, layer: int) -> torch.Tensor:
@@ -81,3 +83,16 @@ def chance_to_be_right(bench: Bench, logits: torch.Tensor) -> float:
     """
     best = as_prediction(logits, bench.model.config.outcome).argmax(-1, keepdim=True)
     return float(bench.episodes.posterior.gather(-1, best).mean())
+
+
+def tenfold_length(entry: dict, layer: int, factor: float = 10.0, measure: str = "kl") -> float:
+    """Length of noise, in lengths of the layer's update, that multiplies a measure by a factor; inf if none did.
+
+    Between two lengths by a power law; the first of `LENGTHS` if that is too long already.
+    """
+    goal, found = np.log(factor * entry["before"][measure]), np.log(entry["layers"][layer]["by_length"][measure])
+    over = np.flatnonzero(found >= goal)
+    if not len(over):
+        return float("inf")
+    some = slice(max(over[0] - 1, 0), over[0] + 1)
+    return float(np.exp(np.interp(goal, found[some], np.log(LENGTHS[some]))))

@@ -22,6 +22,7 @@ from torch import nn
 from bayeswind_lib import scoring
 from bayeswind_lib.probes.activations import activations, edit
 from bayeswind_lib.probes.nulls import normal_like
+from bayeswind_lib.training.recipe import Recipe
 from bayeswind_lib.tunnels import Episodes
 
 Weights = Mapping[str, torch.Tensor]
@@ -290,3 +291,39 @@ def strangers(one: Look, other: Look) -> dict[str, list[float]]:
     found = {name: DISTANCES[name](one, other) for name in ("attention", "values")}
     pairs = zip(one.patterns, other.patterns, strict=True)
     return found | {"attention, paired": [pattern_distance(p[:, match_heads(p, q)], q) for p, q in pairs]}
+
+
+# ---- when one thing settles before another
+
+SHARES = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 1.0)
+MEASURES = ("attention", "values", "scores")
+RATIOS = (("attention", "kl"), ("attention", "log kl"), ("attention", "values"), ("attention", "gram"), ("scores", "attention"))
+
+
+def gram_share(values: np.ndarray) -> np.ndarray:
+    """Distance of the Gram matrices, mean over layers, as a share of its start; values: (C, L) of 1 - CKA."""
+    far = gram_distance(1 - np.asarray(values)).mean(1)
+    return far / far[0]
+
+
+def way_done(recipe: Recipe, steps, power: int = 1) -> np.ndarray:
+    """Share of the sum of all learning rates (to a power) that was spent before each of some steps."""
+    spent = np.cumsum([0.0] + [recipe.rate(step) ** power for step in range(recipe.steps)])
+    return spent[np.asarray(steps, dtype=int)] / spent[-1]
+
+
+def ratios(when: dict, level: float = 0.9) -> dict[str, float]:
+    """How many times later one thing settles than another."""
+    return {f"{a} over {b}": when[a][f"{level:g}"] / max(when[b][f"{level:g}"], 1e-9) for a, b in RATIOS}
+
+
+def left(steps, distance, share: float = 2 / 3) -> float:
+    """What a distance still is at the snapshot nearest to a share of the run, over its start."""
+    late = int(np.abs(np.asarray(steps) - share * steps[-1]).argmin())
+    return float(distance[late] / distance[0])
+
+
+def gain(steps, error, share: float = 0.05) -> float:
+    """By what factor an error still falls after the snapshot nearest to a share of the run."""
+    early = int(np.abs(np.asarray(steps) - share * steps[-1]).argmin())
+    return float(error[early] / error[-1])

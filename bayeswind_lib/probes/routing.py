@@ -397,3 +397,14 @@ def forbid(group: torch.Tensor, layers: list[int]) -> Changes:
         return left / left.sum(-1, keepdim=True).clamp(min=1e-9)
 
     return {f"pattern.{layer}": change for layer in layers}
+
+
+def exchange_values(tunnel, episodes) -> tuple[torch.Tensor, torch.Tensor, dict[str, list[int]]]:
+    """Inputs, the same with one shown value exchanged for one that comes last, and the tokens to look at."""
+    middle = tunnel.n_pairs // 2
+    pair = middle // 2
+    values = episodes.latents["values"].clone()
+    values[:, [pair, -1]] = values[:, [-1, pair]]
+    donor = tunnel.episodes(episodes.latents["keys"], values)
+    places = {"value": [2 * pair + 1], "between": list(range(2 * pair + 2, 2 * middle)), "question": [2 * middle]}
+    return episodes.inputs, donor.inputs, places

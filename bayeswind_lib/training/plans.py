@@ -373,3 +373,14 @@ def plan(name: str) -> list[Cell]:
     if name not in PLANS:
         raise ValueError(f"no plan is called {name!r}: choose one of {', '.join(PLANS)}")
     return PLANS[name]()
+
+
+def ladder_recipes(schedule: str, seed: int) -> dict:
+    """The recipes of one fleet, by label: "free", "looks-60", ...; then what no recipe says, "nudged" and "uniform"."""
+    mine = [one for one in ladder() if one.recipe.seed == seed and one.recipe.schedule == schedule]
+    found = {one.name.split("ladder-")[1].split("-", 1)[1]: one.recipe for one in mine}
+    return found | {"nudged": found["free"]} | ({"uniform": found["free"]} if schedule == "linear" else {})
+
+# The runs with snapshots, by tunnel, and the network whose recipe they share, which ships with three seeds.
+FALLING, CONSTANT = "{}-transformer-classroom-snapshots", "{}-transformer-classroom-constant"
+SEEDS_OF = "bijection-transformer-classroom"  # the same recipe, without snapshots, ships with three seeds
