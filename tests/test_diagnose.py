@@ -18,7 +18,7 @@ from bayeswind_lib.language import diagnose, fused, layouts, llama, manifold, pr
 from bayeswind_lib import experiments
 from bayeswind_lib.checkpoints import store
 from bayeswind_lib.experiments import language, language_geometry, workers
-from bayeswind_lib.language import stored
+from bayeswind_lib.language import own_networks, stored
 from scipy import stats
 
 SMALL = llama.LlamaConfig(n_layers=3, width=24, hidden=40, n_heads=6, n_groups=2, n_tokens=50)
@@ -214,7 +214,7 @@ def test_a_layer_in_which_all_values_are_the_same_has_no_components(small):
 
 def test_a_control_is_cut_after_a_question():
     network = checkpoints.load("hmm-transformer-classroom")
-    given, exact = small.prompts_of(network, 12, torch.Generator().manual_seed(1))
+    given, exact = own_networks.prompts_of(network, 12, torch.Generator().manual_seed(1))
     looks = diagnose.look(network, given)
     assert len(set(looks.lengths)) > 3 and np.abs(looks.entropy - exact).max() < 0.2
     scored = network.scored_positions(network.config.n_positions).tolist()
