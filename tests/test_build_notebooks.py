@@ -21,7 +21,6 @@ from tools import address  # noqa: E402
 import bayeswind_book  # noqa: E402
 from tools import build_notebooks  # noqa: E402
 from tools import picture  # noqa: E402
-from tools import plain_markdown  # noqa: E402
 from tools.plain_markdown import CLOSE, COMPUTED, OPEN, Book, agrees, left_over, plain, settle  # noqa: E402
 
 SITE = "https://owner.github.io/name/"
@@ -543,13 +542,3 @@ def test_only_chapters_offer_to_open_a_notebook(site):
     opens = {p: "colab.research" in (site / f"{p}.html").read_text().split("<article")[0]
              for p in ("chapters/01_bayesian", "book/checked", "book/references")}  # fmt: skip
     assert list(opens.values()) == [True, False, False]
-
-
-def test_plain_markdown_stays_small_enough_to_read():
-    """One screenful a function, here as in the library."""
-    import ast
-
-    for module in (address, bayeswind_book, build_notebooks, plain_markdown):
-        for node in ast.walk(ast.parse(Path(module.__file__).read_text())):
-            if isinstance(node, ast.FunctionDef):
-                assert node.end_lineno - node.lineno < 60, (module.__name__, node.name)

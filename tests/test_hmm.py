@@ -17,7 +17,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import special, stats
 
 import bayeswind_lib as bw
 from bayeswind_lib.tunnels import hmm
@@ -657,3 +657,22 @@ def test_config_builds_the_same_tunnel_again():
     assert torch.equal(twin.sample(3, rng()).posterior, tunnel.sample(3, rng()).posterior)
     assert "generator='raw'" in repr(tunnel)
     assert tunnel.name == "hmm"
+
+
+@pytest.mark.parametrize("transition_first", [False, True])
+def test_the_filter_holds_over_two_thousand_symbols(transition_first):
+    """Without a normalisation at every step the probability of so many symbols is below what float64 can hold."""
+    tunnel = bw.tunnels.HMM(3, 5, 2000, generator="raw", transition_first=transition_first, header="none", fixed=1)
+    latents = tunnel.sample(2, torch.Generator().manual_seed(0)).latents
+    T, E, symbols = (latents[name] for name in ("transition", "emission", "observations"))
+    found = forward_filter(T, E, symbols, transition_first).numpy()
+    np.testing.assert_allclose(found.sum(-1), 1, rtol=1e-12)
+    log_T, log_E = T.log().numpy(), E.log().numpy()
+    for b in range(2):
+        log_alpha = np.full(3, -math.log(3))
+        for t, symbol in enumerate(symbols[b].tolist()):
+            if t or transition_first:
+                log_alpha = special.logsumexp(log_alpha[:, None] + log_T[b], axis=0)
+            log_alpha = log_alpha + log_E[b, :, symbol]
+            np.testing.assert_allclose(found[b, t], special.softmax(log_alpha), rtol=1e-8, atol=1e-300)
+    assert special.logsumexp(log_alpha) < -2000  # nats: exp of it is 0 in float64

@@ -339,6 +339,13 @@ def test_a_ratio_of_two_networks_has_to_be_the_most_extreme_way_to_deal_out_the_
     assert "parameters" in judge(claim, Evidence(2.0, 0.1, dealt, **smaller))[1]
 
 
+@pytest.mark.parametrize(("value", "status"), [(1.05, "not reproduced"), (1.2, "not reproduced"), (1.3, "not reproduced"), (1.31, "reproduced")])
+def test_at_least_as_large_has_to_lie_beyond_the_whole_range_of_the_null(value, status):
+    """The null runs from 1.1 to 1.3: what lies inside it, or below, is chance, however large the band lets it be."""
+    claim = dataclasses.replace(CLAIM, test="at_least", band=1.0, published="1.0", measure="entropy_mae")
+    assert judge(claim, Evidence(value, 0.1, NULL, controls=ENOUGH))[0] == status
+
+
 def test_a_missing_ingredient_makes_it_not_testable_and_is_named():
     claim = dataclasses.replace(CLAIM, missing="the trainer")
     assert judge(claim, Evidence(0.001, 1e-4, NULL)) == ("not testable", "missing: the trainer")

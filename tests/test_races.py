@@ -115,6 +115,22 @@ def test_only_whole_seeds_are_compared(finished):
     assert races.record_of(folder, [])["best"] == {} and races.record_of(folder, [])["claims"] == {}
 
 
+def test_a_seed_that_is_not_whole_has_no_say_in_the_choice_of_a_rate(finished, tmp_path):
+    """Validation by hand: seed 42 prefers 0.01 by a little, seed 7, of which a rate is missing, 0.3 by much."""
+    folder, cells, _ = finished
+    level = {(42, 0.01): 1.0, (42, 0.3): 1.1, (7, 0.01): 3.0, (7, 0.3): 0.5}
+    for cell in cells:
+        told = json.loads(races.path_of(folder, cell).read_text())
+        if (cell.group, cell.arm.name) == ("rates", "SGD"):
+            told["measures"]["validation"] = [level[cell.seed, cell.arm.rate]] * len(told["steps"])
+        races.path_of(tmp_path, cell).write_text(json.dumps(told))
+    whole = races.record_of(tmp_path, cells)["best"]["SGD"]
+    assert whole["rate"] == 0.3 and whole["chosen_on"] == ["42", "7"]
+    found = races.record_of(tmp_path, [*cells, small(arm=race.Arm("SGD", rate=1.0), seed=7)])["best"]["SGD"]
+    assert found["rate"] == 0.01 and found["chosen_on"] == ["42"]
+    assert found["validation"]["values"] == [1.0, 3.0]  # held out: of both seeds, at that rate
+
+
 def test_the_null_counts_a_run_that_never_arrives_with_all_steps():
     def run(steps, final):
         return {"steps_to_level": steps, "final": final}

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 import bayeswind_lib as bw
-from bayeswind_lib.training import replay
-from bayeswind_lib.training.loop import generator
+from bayeswind_lib.training import loop, replay
 
 
 def make(**changes):
@@ -17,11 +16,21 @@ CONFIGS = [{"n_values": 4}, {"n_values": 7, "n_pairs": 5}, {"n_values": 20}]
 
 @pytest.mark.parametrize("config", CONFIGS)
 def test_replay_draws_what_the_updates_drew(config):
-    recipe = make(tunnel_config=config, data_seed=3)
-    tunnel = bw.tunnels.Bijection(**config)
-    drawn = [tunnel.sample(recipe.batch_size, generator("cpu", 3, step)) for step in range(2, 6)]
-    want = torch.cat([episodes.latents["values"] for episodes in drawn])
-    assert torch.equal(replay.values_read(recipe, 2, 6), want)
+    """By the loop itself: what an update hands to the network is caught there."""
+    recipe = make(tunnel_config=config, data_seed=3, batch_size=5, steps=6, warmup_steps=0)
+    run, inputs = loop.start(recipe), []
+
+    def forward(given, rng):
+        inputs.append(given)
+        return run.model(given, rng)
+
+    for _ in range(6):
+        loop.update(run, forward)
+    K = config.get("n_pairs", config["n_values"])
+    last = torch.cat([row[:, 1::2] - config["n_values"] for row in inputs[2:]])  # values shown: all but the last one
+    found = replay.values_read(recipe, 2, 6)
+    assert found.shape == (4 * 5, K) and torch.equal(found[:, :-1], last)
+    assert not torch.equal(replay.values_read(recipe, 1, 5)[:, :-1], last)
 
 
 def test_sets_read_are_the_contexts_of_the_run():

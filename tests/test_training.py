@@ -11,6 +11,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 import bayeswind_lib as bw
 from bayeswind_lib import training
@@ -267,15 +268,63 @@ def test_every_architecture_trains_in_every_tunnel(tunnel, architecture, variant
     assert torch.equal(again.eval().predict(inputs), model.predict(inputs))
 
 
+def drawn_by_updates(recipe, n_updates):
+    """The episodes that the updates of a run read, and the run; the network itself is not computed."""
+    run, drawn = loop.start(recipe), []
+    for run.step in range(n_updates):
+        drawn.append(loop.draw(run))
+    return drawn, run
+
+
+@pytest.mark.parametrize("tunnel", ["bijection", "hmm", "regression"])
+def test_no_two_of_many_updates_read_the_same_episodes(tunnel):
+    """A training stream that repeated itself would be a pool that nobody asked for."""
+    sizes = {"bijection": {"n_values": 10}, "hmm": {"length": 10}, "regression": {}}[tunnel]
+    drawn, _ = drawn_by_updates(training.recipe(tunnel, "transformer", "smoke", tunnel_config=sizes), 200)
+    assert len({episodes.inputs.numpy().tobytes() for episodes in drawn}) == 200
+    rows = [row.numpy().tobytes() for episodes in drawn for row in episodes.inputs]
+    assert len(set(rows)) == len(rows)
+
+
+def test_what_a_network_randomises_has_a_stream_of_its_own(monkeypatch):
+    """Random positions must not be drawn by the numbers that drew the episodes: no seed serves both."""
+    used, make = {"data": set(), "positions": set()}, loop.generator
+    run = loop.start(smoke(steps=60, model_config={"positions": "random_subset", "n_positions": 30}))
+    sample, forward = run.tunnel.sample, run.model.forward
+
+    def sampled(batch, rng, *words, **settings):
+        used["data"].add(rng.initial_seed())
+        return sample(batch, rng, *words, **settings)
+
+    def given(inputs, rng):
+        used["positions"].add(rng.initial_seed())
+        return forward(inputs, rng)
+
+    object.__setattr__(run.tunnel, "sample", sampled)
+    for _ in range(20):
+        loop.update(run, given)
+    assert len(used["data"]) == len(used["positions"]) == 20
+    assert not used["data"] & used["positions"]
+    ours = torch.rand(8, generator=make("cpu", run.recipe.data_seed, 0))
+    theirs = torch.rand(8, generator=make("cpu", run.recipe.data_seed, 0, 1))
+    assert not torch.equal(ours, theirs)
+
+
 def test_a_pool_is_all_that_is_ever_read():
-    """With a pool of 5, every update's episodes are among those 5; without, they never repeat."""
-    run = loop.start(smoke(pool=5))
-    rows = {tuple(row) for _ in range(20) for row in loop.draw(run).inputs.tolist()}
-    assert rows == {tuple(row) for row in run.pool.inputs.tolist()}
-    assert len(rows) == 5
-    first = loop.draw(run).inputs
-    run.step += 1
-    assert not torch.equal(loop.draw(run).inputs, first)
+    """With a pool of 5, every update's episodes are among those 5, posteriors and all, each as often as the others."""
+    recipe = smoke(pool=5, batch_size=16, tunnel_config={"n_values": 10})
+    drawn, run = drawn_by_updates(recipe, 200)
+    numbers = {tuple(row): i for i, row in enumerate(run.pool.inputs.tolist())}
+    assert len(numbers) == 5
+    counts = np.zeros(5)
+    for episodes in drawn:
+        for i, (inputs, targets, posterior) in enumerate(zip(episodes.inputs, episodes.targets, episodes.posterior, strict=True)):
+            number = numbers[tuple(inputs.tolist())]  # KeyError: an episode that is not in the pool
+            assert torch.equal(targets, run.pool.targets[number]) and torch.equal(posterior, run.pool.posterior[number]), i
+            counts[number] += 1
+    assert counts.sum() == 200 * 16
+    assert stats.chisquare(counts).pvalue > 1e-4
+    assert len({episodes.inputs.numpy().tobytes() for episodes in drawn}) == 200  # in another order for every update
     other = loop.start(smoke(pool=5, data_seed=1)).pool
     assert not torch.equal(other.inputs, run.pool.inputs)
 
