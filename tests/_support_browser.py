@@ -51,6 +51,43 @@ OVERFLOW = """() => {
   }
   return found.slice(0, 8);
 }"""
+# What a reader takes for whole although it goes on: formulas, code, outputs, tables and their captions. What
+# scrolls has to fade at its edge and to say so; a formula may not run beneath its number; a line of code
+# that fits the house's 88 columns is not broken on a desktop, and no line of code is cut anywhere.
+CUT = """() => {
+  const found = [], page = document.documentElement.clientWidth, desktop = page >= 1200;
+  const seen = e => e.checkVisibility({contentVisibilityAuto: true, visibilityProperty: true}) && e.getBoundingClientRect().width > 1;
+  const all = what => [...document.querySelectorAll('.bd-article ' + what)].filter(seen);
+  const goesOn = e => getComputedStyle(e).overflowX !== 'visible' && e.scrollWidth > e.clientWidth + 1;
+  const cue = (e, sign) => getComputedStyle(e).maskImage !== 'none' && /scroll/.test(getComputedStyle(sign, '::after').content);
+  const say = (what, e) => found.push(`${what}: ${e.textContent.trim().slice(0, 50)}`);
+  for (const box of all('div.math')) {
+    const formula = box.querySelector('mjx-container'), number = box.querySelector('.eqno');
+    if (!formula) continue;
+    if (box.scrollWidth > box.clientWidth + 1 || (goesOn(formula) && !cue(formula, box))) say('a formula goes on without a sign', box);
+    if (!number) continue;
+    const [a, b] = [formula, number].map(e => e.getBoundingClientRect());
+    if (b.left < 0 || b.right > page + 1) say('a number of a formula is cut', box);
+    if (a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1) say('a formula and its number meet', box);
+    if (goesOn(formula) && b.bottom > a.top + 1 && a.bottom > b.top + 1) say('a formula is cut for its number', box);
+  }
+  for (const box of all('pre')) {
+    const lines = [...box.querySelectorAll(':scope > span[id^="line-"]')];
+    if (lines.length ? goesOn(box) : goesOn(box) && !cue(box, box)) say('a text is cut', box);
+    const high = Math.min(...lines.map(line => line.getBoundingClientRect().height));
+    for (const line of desktop ? lines : []) {
+      if (line.textContent.trimEnd().length <= 88 && line.getBoundingClientRect().height > 1.5 * high) say('a line is broken', line);
+    }
+  }
+  for (const box of [...all('table'), ...all('.bw-table')]) if (goesOn(box) && !cue(box, box)) say('a table goes on without a sign', box);
+  for (const caption of all('caption')) {
+    const {left, right} = caption.getBoundingClientRect();
+    let room = page, up = caption;
+    while ((up = up.parentElement)) if (getComputedStyle(up).overflowX !== 'visible') room = Math.min(room, up.getBoundingClientRect().right);
+    if (left < -1 || right > room + 1 || caption.scrollWidth > caption.clientWidth + 1) say('a caption is cut', caption);
+  }
+  return [...new Set(found)].slice(0, 8);
+}"""
 # All rules that axe runs by itself, and the experimental ones that suit a page of text. Without
 # `preload: false` axe asks for style sheets itself, and at a wrong address. The drawn glyphs of
 # formulas are left out (they are hidden from screen readers, which get the MathML beside them).
@@ -159,6 +196,7 @@ class Seen:
     maths: str = ""
     formulas: int = 0
     overflow: list[str] = field(default_factory=list)
+    cut: list[str] = field(default_factory=list)
     axe: list[dict] = field(default_factory=list)
     theme: str = ""
     address: str = ""  # of the page
@@ -230,10 +268,11 @@ class Reader:
         return self.seen
 
     def audit(self, *rules: str) -> Seen:
-        """Measure the open page's width, and run axe on it: its rules on "structure", "layout", "colour"."""
+        """Measure what is cut on the open page, and run axe on it: its rules on "structure", "layout", "colour"."""
         from axe_playwright_python.base import AXE_SCRIPT
 
         self.seen.overflow = self.page.evaluate(OVERFLOW)
+        self.seen.cut = self.page.evaluate(CUT)
         if rules:
             if not self.page.evaluate("() => 'axe' in window"):
                 self.page.evaluate(AXE_SCRIPT)

@@ -21,7 +21,7 @@ PAGE = """<!DOCTYPE html><html lang="en" data-theme="{theme}"><head><meta charse
 <link rel="stylesheet" href="explorer.css"><link rel="stylesheet" href="{name}_explorer.css">
 <style>html[data-theme=dark] {{ background: #14181e; color: #eee }} body {{ margin: 12px }}</style>
 {head}<script defer src="explorer.js"></script>{scripts}<script defer src="{name}_explorer.js"></script></head>
-<body><main><h1>Page</h1><div class="bw-explorer" data-explorer="{name}"></div></main></body></html>"""
+<body><main><h1>Page</h1><div class="bw-explorer" data-explorer="{name}" data-opens="0"></div></main></body></html>"""
 
 MOUNT = '.bw-explorer[data-explorer="bijection"]'
 # Everything that the explorer shows: words, numbers and shapes.

@@ -107,6 +107,102 @@ def test_nothing_sticks_out_sideways(visits):
     assert collect(visits, "overflow") == {}
 
 
+def test_nothing_is_cut_that_looks_whole(visits):
+    """Formulas, code, outputs, tables and captions: see CUT in _support_browser.py."""
+    assert collect(visits, "cut") == {}
+
+
+@pytest.mark.parametrize(("size", "style", "what"), [
+    ("phone", ".bw-wide { mask-image: none !important; -webkit-mask-image: none !important }", "a formula goes on without a sign"),
+    ("phone", ".bd-article div.math { flex-wrap: nowrap !important }", "a formula is cut for its number"),
+    ("phone", ".bd-article pre > span { white-space: pre !important }", "a text is cut"),
+    ("phone", ".bd-article table > caption { position: static !important; width: 40rem }", "a caption is cut"),
+    ("desktop", ".bd-article pre { font-size: 14px !important }", "a line is broken"),
+])  # fmt: skip
+def test_what_is_cut_is_noticed(browser, home, size, style, what):
+    """The errors that readers met, planted again."""
+    window = Reader(browser, home, "light", size)
+    window.open(f"chapters/{first_chapter()}.html")
+    window.page.add_style_tag(content=style)
+    assert what in {words.split(":")[0] for words in window.audit().cut}
+    window.close()
+
+
+def test_the_end_of_what_scrolls_is_shown_whole(browser, home):
+    """The fading edge goes once its last letters are reached, here by keyboard."""
+    window = Reader(browser, home, "light", "phone")
+    window.open(f"chapters/{first_chapter()}.html")
+    formula = window.page.locator("div.math > mjx-container.bw-wide").first
+    fades = "e => getComputedStyle(e).maskImage !== 'none'"
+    assert formula.evaluate(fades)
+    formula.focus()
+    window.page.keyboard.press("End")
+    formula.evaluate("e => { e.scrollLeft = e.scrollWidth }")
+    window.page.wait_for_function("document.querySelector('div.math > mjx-container.bw-wide').classList.contains('bw-end')")
+    assert not formula.evaluate(fades)
+    window.close()
+
+
+def test_code_is_copied_as_it_was_written(reader):
+    """Lines that are elements of their own make no lines more, nor fewer."""
+    reader.open(f"chapters/{first_chapter()}.html")
+    code = reader.page.locator(".cell_input pre").filter(has_text="\n\n").first
+    text = code.evaluate("e => e.textContent")
+    assert text.count("\n\n") >= 1
+    chosen = code.evaluate("e => { getSelection().selectAllChildren(e); return getSelection().toString(); }")
+    assert chosen.rstrip("\n") == text.rstrip("\n")
+
+
+RING = """() => {
+  const e = document.activeElement, s = getComputedStyle(e);
+  const outline = s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) >= 2 && !/, 0\\)$/.test(s.outlineColor);
+  return {words: e.id || e.className || e.tagName, formula: e.matches('mjx-container'), inside: !!e.closest('article'), ring: outline};
+}"""
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_the_keyboards_place_is_seen_outside_the_article(browser, home, scheme):
+    """Header, sidebar and their buttons; and formulas that fit are no stops on the way."""
+    window = Reader(browser, home, scheme)
+    window.open("chapters/02_tunnel.html")
+    stops = []
+    while len(stops) < 80:
+        window.page.keyboard.press("Tab")
+        stops.append(window.page.evaluate(RING))
+    outside = [stop for stop in stops if not stop["inside"]]
+    assert len(outside) > 25 and any("dropdown-toggle" in stop["words"] for stop in outside)
+    assert [stop["words"] for stop in outside if not stop["ring"]] == []
+    assert [stop for stop in stops if stop["formula"]] == []
+    window.close()
+
+
+def test_no_button_lies_over_an_explorer(browser, home):
+    """On a phone, after scrolling up, which brings "Back to top"."""
+    window = Reader(browser, home, "light", "phone")
+    window.open("chapters/02_tunnel.html")
+    button, shown = window.page.locator("#pst-back-to-top"), "document.documentElement.classList.contains('bw-operating')"
+    window.page.evaluate("scrollTo(0, 6000)")
+    window.page.mouse.wheel(0, -400)
+    window.page.wait_for_timeout(300)
+    assert button.is_visible() == (not window.page.evaluate(shown))
+    window.page.locator(".bw-explorer").first.scroll_into_view_if_needed()
+    window.page.mouse.wheel(0, -200)
+    window.page.wait_for_function(shown)
+    assert not button.is_visible()
+    window.close()
+
+
+def test_every_page_says_what_it_is_about(site):
+    """To search engines and previews, each in words of its own."""
+    found = {}
+    for name in names(site):
+        text = (site / name).read_text("utf-8")
+        if not any(part in name for part in ("genindex", "search")):
+            found[name] = re.findall(r'<meta (?:name="description"|property="og:description") content="([^"]*)"', text)
+    assert {name: words for name, words in found.items() if len(words) != 2 or len(words[0]) < 50 or "\\(" in words[0]} == {}
+    assert len({words[0] for words in found.values()}) == len(found)
+
+
 def test_axe_finds_only_the_two_theme_rules(visits):
     beyond = {
         view: [rule for rule in seen.axe if rule["id"] not in THEME_RULES]

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 from _support import ROOT
-from _support_browser import Reader
+from _support_browser import SIZES, Reader
 from test_minutes import minutes, sections
 
 import bayeswind_lib as bw
@@ -127,6 +127,84 @@ def test_it_starts_where_the_poster_stands_and_fetches_little(browser, compressi
     reader.close()
 
 
+# Of what a reader is to read or press, whether the place where its middle stands shows it, and nothing else.
+SEEN = """card => {
+  const parts = [...card.querySelectorAll('.bw-tour-title, p, button')].filter(e => e.textContent);
+  const box = card.getBoundingClientRect(), away = [];
+  if (box.top < 0 || box.left < 0 || box.bottom > innerHeight || box.right > document.documentElement.clientWidth) {
+    away.push(`the card, at ${Math.round(box.top)} to ${Math.round(box.bottom)} of ${innerHeight}`);
+  }
+  for (const part of parts) {
+    for (const {left, top, width, height} of part.getClientRects()) {
+      for (const [x, y] of [[0.02, 0.1], [0.5, 0.5], [0.02, 0.9]]) {
+        const there = document.elementFromPoint(left + x * width, top + y * height);
+        if (!card.contains(there)) away.push(`${part.textContent.slice(0, 40)} (${there && there.className})`);
+      }
+    }
+  }
+  const lit = document.querySelector('.bw-lit').getBoundingClientRect();
+  if (Math.min(lit.bottom, innerHeight) - Math.max(lit.top, 0) < 60) away.push('the part with the ring');
+  return away;
+}"""
+# A step's state is set, and what it fetches is here.
+ARRIVED = """(i) => { const root = document.querySelector('.bw-play'), words = root.querySelector('.bw-tour p').textContent;
+  return root.dataset.tour === String(i) && !words.includes('on their way') && !root.querySelector('progress'); }"""
+
+
+def unseen_on_the_tour(page, mount=MOUNT) -> dict[int, list[str]]:
+    """Walk through the guided tour; by step, what of its card a reader does not see."""
+    root, found = page.locator(mount).first, {}
+    card = root.locator(".bw-tour")
+    root.locator("[data-action=tour]").click()
+    steps = root.evaluate("root => root.playground.tour.steps.length")
+    for i in range(steps):
+        page.wait_for_function(ARRIVED, arg=i)
+        page.wait_for_timeout(120)  # what was fetched has changed heights
+        away = card.evaluate(SEEN)
+        found |= {i: away} if away else {}
+        root.locator("[data-action=tour-next]").click()
+    assert steps == 10 and card.is_hidden()
+    return found
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_every_step_of_the_tour_can_be_read(browser, compressing_home, size):
+    """Its words and buttons are in the window and nothing covers or cuts them; and with the box around it
+    scrolling, as it did when the tour's words were off the screen, this is noticed."""
+    window = Reader(browser, compressing_home, "light", size)
+    window.page.emulate_media(reduced_motion="reduce")  # a step arrives at once
+    window.open(PAGES[1])
+    root = window.page.locator(MOUNT)
+    root.scroll_into_view_if_needed()
+    root.locator('[data-action="next"]').wait_for()
+    assert unseen_on_the_tour(window.page) == {}
+    window.page.add_style_tag(content=".bd-article div.cell_output .output { overflow: auto !important }")
+    assert len(unseen_on_the_tour(window.page)) >= 5
+    assert not window.seen.troubles
+    window.close()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_width_of_a_window_cuts_it(browser, compressing_home, name):
+    """From a phone to a large screen, and with the theme's own rule for wide cells this is noticed."""
+    window = Reader(browser, compressing_home)
+    window.open(name)
+    root = window.page.locator(MOUNT)
+    root.scroll_into_view_if_needed()
+    root.locator('[data-action="next"]').wait_for()
+
+    def cut(width):
+        window.page.set_viewport_size({"width": width, "height": 900})
+        window.page.wait_for_timeout(150)  # drawings follow their box
+        return window.audit().overflow
+
+    assert {width: cut(width) for width in (320, 390, 768, 991, 992, 1024, 1180, 1199, 1200, 1300, 1920) if cut(width)} == {}
+    if name == PAGES[1]:
+        window.page.add_style_tag(content=".bd-article div.cell.tag_full-width { max-width: 136% !important; width: 136% !important }")
+        assert all(cut(width) for width in (992, 1024, 1180, 1199))
+    window.close()
+
+
 def test_without_scripts_the_poster_stays(browser, compressing_home):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
@@ -215,6 +293,16 @@ def test_two_playgrounds_of_a_notebook_share_scripts_and_weights(notebook_page, 
     assert [root.evaluate("root => +root.dataset.shown") for root in roots.all()] == [poster.SHOWN, poster.SHOWN + 1]
     ids = page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
     assert len(ids) == len(set(ids))
+
+
+def test_the_tour_can_be_read_in_a_notebook(browser):
+    """Where an output is a box of its own that may scroll, to which nothing can stick."""
+    with front_end(browser) as page:
+        page.add_style_tag(content=".cell { overflow: auto }")
+        page.emulate_media(reduced_motion="reduce")
+        page.locator('[data-action="next"]').nth(1).wait_for()
+        page.locator(".cell").nth(1).evaluate("e => e.remove()")
+        assert unseen_on_the_tour(page) == {}
 
 
 def test_a_notebook_playground_is_dark_where_the_notebook_is(notebook_page):

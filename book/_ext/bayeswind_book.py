@@ -5,6 +5,8 @@
 - pictures that cells made carry the words their own file holds (its "Description") as alt text;
 - a build with warnings is forgotten, so that the next one warns again;
 - the labels, numbers and glued values of the build are written down for the notebooks;
+- a page's head says what the page is about, in its own first sentences, for search engines and previews;
+- each line of code is an element, so that a long one can be broken on a narrow screen;
 - an explorer's script is loaded on the pages that have the explorer, with the weights of the
   network that it runs, and thebe's on none; the playground's weights wait until they are asked for;
 - a chapter's minutes, which its table holds, stand under its title and in the table of chapters.
@@ -17,8 +19,10 @@ import json
 import re
 import shutil
 import sys
+from html import escape
 from importlib.util import find_spec
 from pathlib import Path
+from textwrap import shorten
 
 from docutils import nodes
 from sphinx.util import logging
@@ -32,6 +36,7 @@ WEB = "bayeswind_lib/widgets/web"  # scripts that the pages share with the noteb
 # What runs a network in the page, in this order.
 ENGINE = ("matmul.js", "network.js", "oracles.js", "network_parts.js")
 SCRIPTS = {".js", ".css", ".wat"}  # no cell's output depends on one
+SENTENCE = 60  # letters: what is shorter describes no page
 MATHJAX = ("tex-chtml.js", "output/chtml/fonts/woff-v2", "input/tex/extensions")
 
 
@@ -283,6 +288,32 @@ def minutes_of(text: str) -> tuple[int, int]:
     return both[0], both[1]
 
 
+def describe_page(app, pagename, templatename, context, doctree):
+    """Say in the page's head what it is about, for search engines and previews of its link: its first
+    paragraph that is a sentence without formulas, and its first figure."""
+    if doctree is None:
+        return
+    texts = (p.astext() for p in doctree.findall(nodes.paragraph) if not any(p.findall(nodes.math)))
+    words = shorten(next((text for text in texts if len(text) >= SENTENCE), ""), 200, placeholder=" \u2026")
+    pictures = (app.builder.images.get(image["uri"]) for image in doctree.findall(nodes.image))
+    picture = next((name for name in pictures if name and name.endswith(".png")), "")
+    tags = {
+        'name="description"': words, 'property="og:description"': words, 'property="og:type"': "article",
+        'property="og:title"': re.sub("<[^>]+>", "", context.get("title", "")),
+        'property="og:image"': picture and f"{address.site()}_images/{picture}",
+    }  # fmt: skip
+    said = [f'<meta {name} content="{escape(content)}" />' for name, content in tags.items() if content]
+    context["metatags"] = "\n".join([context.get("metatags", ""), *said])
+
+
+def part_lines(app, doctree, docname):
+    """Make each line of code an element of its own (`line-BLOCK-LINE`), so that book.css can break a long
+    one and indent what follows. Outputs keep their columns."""
+    for n, node in enumerate(doctree.findall(nodes.literal_block)):
+        if "output" not in node["classes"]:
+            node["highlight_args"] = {**node.get("highlight_args", {}), "linespans": f"line-{n}"}
+
+
 def drop_thebe_settings(app, doctree, docname):
     """Drop the block of settings that thebe puts on every page."""
     for node in list(doctree.findall(nodes.raw)):
@@ -353,6 +384,8 @@ def setup(app):
     app.connect("doctree-read", show_minutes)
     app.connect("html-page-context", tidy_page, priority=900)
     app.connect("html-page-context", add_explorers, priority=400)
+    app.connect("html-page-context", describe_page)
+    app.connect("doctree-resolved", part_lines)
     app.connect("doctree-resolved", drop_thebe_settings, priority=900)
     app.connect("build-finished", write_labels)
     app.connect("build-finished", forget_failure)

@@ -46,8 +46,19 @@
       element("p", { class: "bw-label" }, "Choose a head; on it: attention on the values shown"), grid.field,
       status, map, bars);
 
+    // The head that looks at most of the values shown: its overlap with an even look at all of them.
+    function headOnValues() {
+      const k = state.question, row = (l, h) => seen.patterns[l][h][2 * k];
+      const overlap = (l, h) => range(k).reduce((sum, i) => sum + Math.min(row(l, h)[2 * i + 1], 1 / k), 0);
+      const all = seen.patterns.flatMap((heads, l) => heads.map((_, h) => [l, h]));
+      const [layer, head] = all.reduce((best, one) => (overlap(...one) > overlap(...best) ? one : best));
+      return { layer, head };
+    }
+
     function run() {
+      const first = seen === null;
       seen = network.run(tokensOf(state.episode));
+      if (first) Object.assign(state, headOnValues());
       update();
     }
 

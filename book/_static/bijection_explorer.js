@@ -85,6 +85,7 @@
 
   function mount(root, id) {
     let episode = new Episode(10, false, 1);
+    for (let k = +(root.dataset.opens ?? 3); k > 0; k--) episode.reveal(); // so that there is something to see
     let spot = null; // what has to keep the keyboard's focus after a redraw
 
     const size = slider(id, "size", "Keys and values, V", [2, 20], 10, (n) => start(n, episode.replacement, episode.seed));
@@ -274,8 +275,8 @@
     })));
     if (rows) {
       const h = heights[k], right = (toX(k) + toX(k + 1)) / 2 > f.right - 70;
-      f.svg.append(text((toX(k) + toX(k + 1)) / 2 + (right ? -10 : 10), Math.max(toY(h) - 10, 27), bits(h),
-        right ? "end" : "start", "bw-number"));
+      const y = Math.max(toY(h) - 10, 27), x = (toX(k) + toX(k + 1)) / 2 + (right ? -10 : 10);
+      f.svg.append(text(y < 36 && !right ? Math.max(x, 110) : x, y, bits(h), right ? "end" : "start", "bw-number")); // beside the title
     }
   }
 

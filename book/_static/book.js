@@ -3,18 +3,40 @@ if (location.protocol === "file:" && typeof DOCUMENTATION_OPTIONS !== "undefined
   DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
 }
 
-// What scrolls sideways on a narrow screen can also be reached and scrolled with the keyboard.
-function reachable() {
-  for (const box of document.querySelectorAll(".bd-article table, .bd-article div.math, .bd-article pre")) {
-    const scrolls = box.scrollWidth > box.clientWidth + 1;
-    if (scrolls && !box.hasAttribute("tabindex")) box.setAttribute("tabindex", "0");
+// What scrolls sideways can be reached and scrolled with the keyboard, and shows that it goes on:
+// book.css draws .bw-wide, and .bw-end once its right edge is seen.
+const WIDE = ".bd-article table, .bd-article .bw-table, .bd-article div.math > mjx-container, .bd-article pre";
+
+function mark(box) {
+  const beyond = box.scrollWidth - box.clientWidth;
+  const wide = beyond > 1 && getComputedStyle(box).overflowX !== "visible";
+  box.classList.toggle("bw-wide", wide);
+  box.classList.toggle("bw-end", wide && box.scrollLeft >= beyond - 2);
+  if (wide && !box.hasAttribute("tabindex")) box.setAttribute("tabindex", "0");
+}
+// Its size changes with the window, when what holds it opens, and when its formulas are drawn.
+const sizes = new ResizeObserver((seen) => seen.forEach(({ target }) => mark(target)));
+function watch() {
+  for (const box of document.querySelectorAll(WIDE)) {
+    sizes.observe(box);
+    mark(box);
   }
 }
+document.addEventListener("scroll", ({ target }) => { if (target.matches?.(WIDE)) mark(target); }, true);
 window.addEventListener("load", () => {
-  reachable();
-  if (window.MathJax && MathJax.startup) MathJax.startup.promise.then(reachable);
+  watch();
+  if (window.MathJax && MathJax.startup) MathJax.startup.promise.then(watch);
 });
-window.addEventListener("resize", reachable);
+
+// While an explorer is to be seen, no button lies over it.
+const operated = new Set();
+const views = new IntersectionObserver((seen) => {
+  for (const { target, isIntersecting } of seen) operated[isIntersecting ? "add" : "delete"](target);
+  document.documentElement.classList.toggle("bw-operating", operated.size > 0);
+});
+window.addEventListener("load", () => {
+  for (const explorer of document.querySelectorAll(".bw-explorer")) views.observe(explorer);
+});
 
 // Paper is white: a page that is shown in dark colours is printed in light ones.
 const colours = document.documentElement.dataset;

@@ -206,6 +206,7 @@
   function mount(root, id) {
     const names = root.dataset.predictors ? root.dataset.predictors.split(/[\s,]+/) : null;
     let episode = new Episode(+(root.dataset.seed || 1), root.dataset.chain || "fast");
+    episode.seen = +(root.dataset.opens ?? 5); // so that there is something to see
     let spot = null; // the chip that has to keep the keyboard's focus after a redraw
 
     const seen = slider(id, "seen", "Symbols seen", [0, LENGTH], 0, (n) => change(() => { episode.seen = n; }));

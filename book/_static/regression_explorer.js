@@ -63,7 +63,7 @@
   // ---- the explorer --------------------------------------------------------------------------
 
   function mount(root, id) {
-    let points = [], noise = 0.5, memory = 2, asked = 1, seed = 1, random, line;
+    let points = [], noise = 0.5, memory = 2, asked = 1, seed = 1, held = -1, random, line, toPoint;
 
     function control(name, words, range, value, change) {
       const show = (now) => number(now, range[2] < 1 ? 1 : 0);
@@ -104,16 +104,30 @@
         element("div", { class: "bw-field" }, element("span", {}, "Or a point of your own: t "), tBox,
           element("span", {}, " y "), yBox, add)),
       status,
-      element("p", { class: "bw-label" }, "Click into the picture to add a point there."),
+      element("p", { class: "bw-label" }, "Click into the picture to add a point there, or drag a point."),
       bands, weights, told);
 
-    function start(newSeed) {
+    function start(newSeed, shown = 0) {
       seed = newSeed;
       random = generator(seed);
       line = [normal(random), normal(random)];
-      points = [];
+      points = Array.from({ length: shown }, drawPoint);
       update();
     }
+
+    // A point follows the hand that holds it. What is drawn is drawn anew meanwhile, its box stays.
+    bands.addEventListener("pointerdown", (event) => {
+      held = event.target.dataset.point === undefined ? -1 : +event.target.dataset.point;
+      if (held < 0) return;
+      bands.setPointerCapture(event.pointerId);
+      event.preventDefault();
+    });
+    bands.addEventListener("pointermove", (event) => {
+      if (held < 0) return;
+      points[held] = toPoint(event);
+      update();
+    });
+    for (const end of ["pointerup", "pointercancel"]) bands.addEventListener(end, () => { held = -1; });
 
     function drawPoint() {
       const t = tenth(within(normal(random), REACH));
@@ -126,8 +140,8 @@
       back.disabled = points.length === 0;
       if (back.disabled && document.activeElement === back) next.focus();
       status.textContent = describe(points, asked, noise, memory, exact, truth, guess);
-      drawBands(bands, { points, noise, memory, asked, exact, short, truth, id }, (t, y) => {
-        points.push([tenth(t), tenth(y)]);
+      toPoint = drawBands(bands, { points, noise, memory, asked, exact, short, truth, id }, (point) => {
+        points.push(point);
         update();
       });
       drawWeights(weights, { points, noise, memory });
@@ -139,7 +153,7 @@
       });
     }
 
-    start(seed);
+    start(seed, +(root.dataset.opens ?? 3)); // so that there is something to see
     watchWidth(root, bands, update);
   }
 
@@ -170,6 +184,8 @@
 
   const PLACES = Array.from({ length: 61 }, (_, i) => -REACH + (i * 2 * REACH) / 60);
 
+  // The predictions and the points; choose gets the point [t, y] that was clicked. Returns how a place
+  // on the screen becomes such a point.
   function drawBands(box, s, choose) {
     const label = `Predictions over t from ${number(-REACH, 0)} to ${REACH}, two standard deviations to both sides. ` +
       `At t = ${number(s.asked, 1)}: exact ${pair(s.truth)}. ${count(s.points.length, "point", "points")} shown.`;
@@ -199,13 +215,17 @@
     })));
     const area = element("rect", {
       x: f.left, y: f.top, width: f.right - f.left, height: f.bottom - f.top, class: "bw-area",
-      onclick: (event) => {
-        const place = area.getBoundingClientRect();
-        choose(-REACH + (2 * REACH * (event.clientX - place.left)) / place.width,
-          TALL - (2 * TALL * (event.clientY - place.top)) / place.height);
-      },
+      onclick: (event) => choose(pointAt(event)),
     });
-    f.svg.append(area);
+    function pointAt(event) {
+      const place = area.getBoundingClientRect();
+      const [right, down] = [(event.clientX - place.left) / place.width, (event.clientY - place.top) / place.height];
+      return [tenth(within((2 * right - 1) * REACH, REACH)), tenth(within((1 - 2 * down) * TALL, TALL))];
+    }
+    f.svg.append(area, ...s.points.map(([t, y], i) => element("circle", {
+      cx: toX(t), cy: toY(y), r: 14, class: "bw-grip", "data-point": i,
+    })));
+    return pointAt;
   }
 
   // The belief about intercept and slope as an ellipse, and those after fewer points, fading.

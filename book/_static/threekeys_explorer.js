@@ -180,11 +180,12 @@
       }
       f.svg.append(text(4, 15, "values, context and error", "start", "bw-title"),
         text(middle[0], f.bottom + 35, "first coordinate"));
-      const zero = at([0, 0]);
+      const zero = at([0, 0]), names = []; // where a name stands, where it goes if that is taken, and the name
       state.values.forEach((v, j) => {
         const tip = at(v), long = Math.hypot(...v) || 1;
-        f.svg.append(arrow(zero, tip, "bw-value"), arrow(tip, at(now.newValues[j]), "bw-move"),
-          text(tip[0] + (14 * v[0]) / long, tip[1] - (14 * v[1]) / long + 4, String(j + 1), "middle", "bw-name"));
+        f.svg.append(arrow(zero, tip, "bw-value"), arrow(tip, at(now.newValues[j]), "bw-move"));
+        const away = [(14 * v[0]) / long, (-14 * v[1]) / long];
+        names.push([[tip[0] + away[0], tip[1] + away[1]], [tip[0] - 1.3 * away[1], tip[1] + 1.3 * away[0]], String(j + 1)]);
       });
       const [g, tip, wanted, after] =
         [now.context, now.context.map((x, i) => x + state.error[i]), now.target, now.newContext].map(at);
@@ -193,8 +194,12 @@
         arrow(g, tip, "bw-error", 11),
         element("circle", { cx: g[0], cy: g[1], r: 4.5, class: "bw-context" }),
         element("circle", { cx: after[0], cy: after[1], r: 5.5, class: "bw-after" }),
-        text(g[0] + 8, g[1] + 16, "g", "start", "bw-name"),
         element("circle", { cx: tip[0], cy: tip[1], r: 16, class: "bw-handle" }));
+      names.push([[g[0] + 12, g[1] + 12], [g[0] - 12, g[1] - 12], "g"]);
+      for (const [spot, other, words] of names) {
+        const [x, y] = Math.hypot(spot[0] - tip[0], spot[1] - tip[1]) < 26 ? other : spot;
+        f.svg.append(text(x, y + 4, words, "middle", "bw-name"));
+      }
       const svg = f.svg;
       place = (event) => {
         const box = svg.getBoundingClientRect(), zoom = f.width / box.width;

@@ -150,11 +150,12 @@
     const width = Math.max(box.clientWidth, 200), size = Math.min((width - 46) / T, 26), left = 40, top = 44;
     const f = frame(box, size * T + 66, `Attention of ${title}: a row a token that looks, a column a token that is ` +
       `looked at. Most from ${labels[now]}: ${told}.`);
-    f.svg.append(text(4, 15, `${title}: from (row) at (column)`, "start", "bw-title"));
+    f.svg.append(text(4, 15, `${title}: from row to column`, "start", "bw-title"));
+    const lines = Math.min(Math.ceil(19 / size), 2); // names that do not fit side by side stand on two lines
     pattern.forEach((weights, t) => {
       const y = top + t * size;
       f.svg.append(text(left - 5, y + size * 0.75, labels[t], "end", `bw-tick ${t === now ? "bw-row-now" : ""}`),
-        text(left + (t + 0.5) * size, top - 6, labels[t], "middle", "bw-tick"));
+        text(left + (t + 0.5) * size, top - 6 - 10 * (t % lines), labels[t], "middle", "bw-tick"));
       weights.forEach((p, s) => f.svg.append(element("rect", {
         x: left + s * size, y, width: size - 1, height: size - 1, class: "bw-cell", "fill-opacity": p.toFixed(3),
       })));

@@ -168,7 +168,12 @@
       this.update();
     }
 
+    // Switch a layer or a head, named "l" or "l.h". A head of a layer that is off comes back alone.
     flip(name) {
+      const [layer, head] = name.split(".");
+      if (head !== undefined && this.off.delete(layer)) {
+        this.seen.patterns[layer].forEach((_, h) => this.off.add(`${layer}.${h}`));
+      }
       if (!this.off.delete(name)) this.off.add(name);
       this.update();
     }

@@ -6,7 +6,7 @@
 
   const { button, element } = bwExplorer;
   const { FILES, STATES, count, measures, range } = bwTasks;
-  const { bars, bits, curve, number } = bwViews;
+  const { bars, bits, curve, fine, number } = bwViews;
 
   const megabytes = (entries) => `${(entries.reduce((sum, entry) => sum + entry.bytes, 0) / 1e6).toFixed(1)} MB`;
   const mean = (row) => row.reduce((a, b) => a + b, 0) / row.length;
@@ -233,7 +233,7 @@
 
     function tabulate(compared, now) {
       const head = (words) => element("th", { scope: "col" }, words);
-      const cell = (value, name) => element("td", { "data-value": name }, number(value));
+      const cell = (value, name) => element("td", { "data-value": name }, fine(value));
       table.replaceChildren(
         element("caption", {}, "Now, in bits (total variation: 0 to 1), and the mean divergence over this episode so far"),
         element("thead", {}, element("tr", {}, head("network"), head("entropy"), head("KL"), head("TV"), head("mean KL"))),

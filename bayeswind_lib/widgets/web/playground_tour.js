@@ -91,7 +91,7 @@
       set: (host) => bijection(host, 7),
       later: (host) => host.compare.arrive(),
       say: (host) => "The same episode, other networks. One that sees a single token cannot know what was shown. " + (rowOf(host, "LSTM")
-        ? `Its KL is ${rowOf(host, "MLP that sees one token")} bits; the LSTM's ${rowOf(host, "LSTM")}; the transformer's ${number(host.now.divergence)}.`
+        ? `Its KL is ${rowOf(host, "MLP that sees one token")} bits; the LSTM's ${rowOf(host, "LSTM")}; the transformer's ${fine(host.now.divergence)}.`
         : "They are on their way."),
     },
     {
@@ -140,6 +140,11 @@
 
     const light = (name) => host.root.querySelectorAll(".bw-part").forEach((one) => one.classList.toggle("bw-lit", one.dataset.part === name));
 
+    // The frame of a notebook's output may have no edge to stick to: there the card stands in what is lit.
+    const stand = (part) => (part.matches("details") ? part.before(field) : part.prepend(field));
+    const partOf = (name) => host.root.querySelector(`[data-part=${name}]`);
+    const bring = (name) => (window.bwNotebook ? field : partOf(name)).scrollIntoView({ block: "start", behavior: calm() ? "auto" : "smooth" });
+
     async function go(to) {
       const first = at < 0, step = STEPS[to];
       at = to;
@@ -149,14 +154,19 @@
       if (at !== to) return; // the reader went on meanwhile
       title.textContent = step.title;
       words.textContent = step.say(host);
-      step.later?.(host).then(() => { if (at === to) words.textContent = step.say(host); });
       counted.textContent = `${to + 1} of ${STEPS.length}`;
       back.disabled = to === 0;
       next.textContent = to === STEPS.length - 1 ? "Finish" : "Next";
       light(step.part);
+      if (window.bwNotebook) stand(partOf(step.part));
       if (first || document.activeElement === document.body) next.focus({ preventScroll: true });
-      host.root.querySelector(`[data-part=${step.part}]`).scrollIntoView({ block: "start", behavior: calm() ? "auto" : "smooth" });
+      bring(step.part);
       Object.assign(host.root.dataset, { tour: to });
+      step.later?.(host).then(() => {
+        if (at !== to) return;
+        words.textContent = step.say(host);
+        bring(step.part); // it has grown
+      });
     }
 
     function end() {

@@ -47,16 +47,33 @@
     return element("section", { class: "bw-part", "data-part": name, "aria-labelledby": head.id }, head, ...children);
   }
 
-  // One stop of the tab key for a group of buttons; arrows, Home and End move inside.
+  // The nearest of some nodes beyond one of them in the direction of an arrow key: in its row, or in
+  // the nearest row above or below.
+  function beyond(nodes, from, key) {
+    const side = key === "ArrowLeft" || key === "ArrowRight", back = key === "ArrowLeft" || key === "ArrowUp" ? -1 : 1;
+    const middle = (node) => {
+      const { left, top, width, height } = node.getBoundingClientRect();
+      return { x: left + width / 2, y: top + height / 2, tall: height };
+    };
+    const here = middle(from);
+    const found = nodes.map((node) => ({ node, at: middle(node) })).map(({ node, at }) => {
+      const across = back * (at.x - here.x), down = back * (at.y - here.y), inRow = Math.abs(at.y - here.y) < Math.min(at.tall, here.tall) / 2;
+      return side ? { node, open: inRow && across > 1, far: across } : { node, open: !inRow && down > 1, far: 1e4 * Math.round(down / 4) + Math.abs(at.x - here.x) };
+    }).filter((one) => one.open);
+    return found.reduce((best, one) => (one.far < best.far ? one : best), { node: null, far: Infinity }).node;
+  }
+
+  // One stop of the tab key for a group of buttons; arrows move as the buttons stand, and at a row's end
+  // on to the next button; Home and End go to the first and the last.
   function roving(group, find = () => [...group.querySelectorAll("button")]) {
     const set = (now) => find().forEach((node) => { node.tabIndex = node === now ? 0 : -1; });
     group.addEventListener("focusin", (event) => { if (find().includes(event.target)) set(event.target); });
     group.addEventListener("keydown", (event) => {
-      const nodes = find(), at = nodes.indexOf(document.activeElement);
-      const to = { ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: nodes.length - 1 }[event.key];
-      if (at < 0 || to === undefined) return;
+      const nodes = find(), at = nodes.indexOf(document.activeElement), { key } = event;
+      if (at < 0 || !(key.startsWith("Arrow") || key === "Home" || key === "End")) return;
       event.preventDefault();
-      nodes[Math.min(Math.max(to, 0), nodes.length - 1)].focus();
+      const next = { ArrowRight: nodes[at + 1], ArrowLeft: nodes[at - 1], Home: nodes[0], End: nodes[nodes.length - 1] }[key];
+      (key.startsWith("Arrow") && beyond(nodes, nodes[at], key) || next || nodes[at]).focus();
     });
     return set;
   }
@@ -245,7 +262,7 @@
           thumbnail(canvas, patterns[l][h], ink);
           choose.classList.toggle("bw-silent", !on);
           choose.setAttribute("aria-label", `head ${l}.${h}${on ? "" : ", switched off"}`);
-          flipped(flip, `head ${l}.${h}`, !off.has(`${l}.${h}`));
+          flipped(flip, `head ${l}.${h}`, on);
         });
       });
     }
