@@ -58,13 +58,13 @@ CUT = """() => {
   const found = [], page = document.documentElement.clientWidth, desktop = page >= 1200;
   const seen = e => e.checkVisibility({contentVisibilityAuto: true, visibilityProperty: true}) && e.getBoundingClientRect().width > 1;
   const all = what => [...document.querySelectorAll('.bd-article ' + what)].filter(seen);
-  const goesOn = e => getComputedStyle(e).overflowX !== 'visible' && e.scrollWidth > e.clientWidth + 1;
+  const goesOn = e => getComputedStyle(e).overflowX !== 'visible' && e.scrollWidth > e.clientWidth + 3;
   const cue = (e, sign) => getComputedStyle(e).maskImage !== 'none' && /scroll/.test(getComputedStyle(sign, '::after').content);
   const say = (what, e) => found.push(`${what}: ${e.textContent.trim().slice(0, 50)}`);
   for (const box of all('div.math')) {
     const formula = box.querySelector('mjx-container'), number = box.querySelector('.eqno');
     if (!formula) continue;
-    if (box.scrollWidth > box.clientWidth + 1 || (goesOn(formula) && !cue(formula, box))) say('a formula goes on without a sign', box);
+    if (goesOn(box) || (goesOn(formula) && !cue(formula, box))) say('a formula goes on without a sign', box);
     if (!number) continue;
     const [a, b] = [formula, number].map(e => e.getBoundingClientRect());
     if (b.left < 0 || b.right > page + 1) say('a number of a formula is cut', box);

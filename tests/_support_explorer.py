@@ -21,7 +21,7 @@ PAGE = """<!DOCTYPE html><html lang="en" data-theme="{theme}"><head><meta charse
 <link rel="stylesheet" href="explorer.css"><link rel="stylesheet" href="{name}_explorer.css">
 <style>html[data-theme=dark] {{ background: #14181e; color: #eee }} body {{ margin: 12px }}</style>
 {head}<script defer src="explorer.js"></script>{scripts}<script defer src="{name}_explorer.js"></script></head>
-<body><main><h1>Page</h1><div class="bw-explorer" data-explorer="{name}" data-opens="0"></div></main></body></html>"""
+<body><main><h1>Page</h1><div class="bw-explorer" data-explorer="{name}" {opens}></div></main></body></html>"""
 
 MOUNT = '.bw-explorer[data-explorer="bijection"]'
 # Everything that the explorer shows: words, numbers and shapes.
@@ -77,8 +77,9 @@ def explorer_opener(name: str, browser, folder: Path) -> Iterator[Callable]:
         networks.write(folder, file)
     scripts = [f'<script defer src="{file}"></script>' for file in (ENGINE if weights else ())]
 
-    def opened(theme="light", width=1280, wait=True, head="", **settings):
-        text = PAGE.format(theme=theme, name=name, scripts="".join(scripts), head=head)
+    def opened(theme="light", width=1280, wait=True, head="", opens=0, **settings):
+        """opens: how many pairs, symbols or points are shown at first; None is what a page has."""
+        text = PAGE.format(theme=theme, name=name, scripts="".join(scripts), head=head, opens="" if opens is None else f'data-opens="{opens}"')
         (folder / "page.html").write_text(text, "utf-8")
         context = browser.new_context(viewport={"width": width, "height": 900}, **settings)
         contexts.append(context)

@@ -269,6 +269,20 @@ def test_search_leads_to_the_chapter(where, request):
     assert window.seen.outside == []
 
 
+def test_results_are_words_and_the_box_shows_what_was_typed(reader):
+    """No TeX in an excerpt, and no icon on the first letter."""
+    reader.page.goto(f"{reader.home}search.html?q=divergence")
+    found = reader.page.locator("#search-results p.context")
+    reader.page.wait_for_function("document.querySelectorAll('#search-results p.context').length > 8")
+    texts = found.all_text_contents()
+    assert [text for text in texts if re.search(r"\\[([a-zA-Z]", text)] == [] and any("\u2026" in text for text in texts)
+    room = reader.page.locator(".bd-search").first.evaluate("""form => {
+      const [icon, box] = ['svg, i', 'input'].map(what => form.querySelector(what));
+      return [icon.getBoundingClientRect().right, box.getBoundingClientRect().left + parseFloat(getComputedStyle(box).paddingLeft)];
+    }""")
+    assert room[0] <= room[1], room
+
+
 def test_search_says_so_when_there_is_nothing(reader):
     reader.page.goto(f"{reader.home}search.html?q=zyzzyva")
     reader.page.locator("#search-results p.search-summary").wait_for()

@@ -75,6 +75,41 @@ def press(page, action: str, times: int) -> None:
         page.locator(f"[data-action={action}]").click()
 
 
+# Words in drawings that meet each other or stick out of their drawing.
+CROWDED = """() => [...document.querySelectorAll('.bw-explorer svg')].flatMap(svg => {
+  const room = svg.getBoundingClientRect(), found = [];
+  const words = [...svg.querySelectorAll('text')].map(e => [e.textContent, e.getBoundingClientRect()]).filter(([text]) => text.trim());
+  words.forEach(([text, a], i) => {
+    if (a.left < room.left - 1 || a.right > room.right + 1 || a.top < room.top - 1 || a.bottom > room.bottom + 1) found.push(`${text} sticks out`);
+    for (const [other, b] of words.slice(i + 1)) {
+      const [x, y] = [Math.min(a.right, b.right) - Math.max(a.left, b.left), Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top)];
+      if (x > 1 && y > 3) found.push(`${text} meets ${other}`);
+    }
+  });
+  return found;
+})"""
+# What an explorer that opens with something to see says at first.
+OPENS = {"bijection": "After 3 pairs", "hmm": "After 5 symbols", "regression": "After 3 points", "attention": "head"}
+
+
+@pytest.mark.parametrize("name", sorted(FULL))
+def test_its_words_can_be_read_on_a_phone_and_there_is_something_to_see(name, browser, tmp_path):
+    """As it opens on a page, and as full as it gets."""
+    with explorer_opener(name, browser, tmp_path) as opened:
+        page = opened(width=390, opens=None)
+        status = page.locator(f"{MOUNT} [role=status]").first.text_content()
+        assert OPENS.get(name, "") in status
+        assert page.evaluate(CROWDED) == []
+        if name == "attention":
+            assert float(page.locator(MOUNT).get_attribute("data-mass")) > 0.8
+        if name == "threekeys":  # no name lies under the handle, wherever that is put
+            for across in ("1", "-1", "2.5"):
+                page.get_by_label("Error, across").fill(across)
+                assert page.evaluate(CROWDED) == [], across
+        FULL[name](page)
+        assert page.evaluate(CROWDED) == []
+
+
 @pytest.fixture(params=sorted(FULL))
 def name(request):
     return request.param

@@ -426,6 +426,40 @@ def test_by_keyboard_alone(page):
     page.locator("[data-network]").first.wait_for()
 
 
+def test_arrow_keys_follow_the_rows_of_heads(page):
+    """Right and left along a row, down and up to what stands there, and on at a row's end."""
+    at = "document.activeElement.dataset.head ?? `switch ${document.activeElement.dataset.switch ?? document.activeElement.dataset.layer}`"
+    page.locator("[data-head='0.1']").focus()
+    path = []
+    for key in ("Right", "Right", "Down", "Left", "Down", "Down", "Up", "Right", "Right", "Right", "Left"):
+        page.keyboard.press(f"Arrow{key}")
+        path.append(page.evaluate(at))
+    assert path == ["0.2", "0.3", "switch 0.3", "switch 0.2", "1.2", "switch 1.2", "1.2", "1.3", "switch 1.3", "switch 2", "switch 1.3"]
+
+
+def test_heads_of_a_layer_that_is_off_say_so(page):
+    """And one that is switched on comes back alone."""
+    heads = root(page).locator("[data-switch^='1.']")
+    page.locator("[data-layer='1']").click()
+    assert heads.all_text_contents() == ["off"] * 4 and page.locator("[data-switch='0.0']").text_content() == "on"
+    page.locator("[data-switch='1.2']").click()
+    assert heads.all_text_contents() == ["off", "off", "on", "off"] and page.locator("[data-layer='1']").text_content() == "on"
+    assert root(page).get_attribute("data-off") == "1.0 1.1 1.3"
+    model = bw.load("bijection-transformer-classroom")
+    with probes.ablate(model, ["head.1.0", "head.1.1", "head.1.3"]):
+        compare(page, model)
+
+
+def test_the_compared_networks_have_the_digits_of_the_panel(page):
+    """Where a divergence is small, too."""
+    page.evaluate("document.querySelector('.bw-explorer').playground.fresh(0, 1)")
+    page.locator("[data-part=compare] summary").click()
+    row = page.locator("[data-network=transformer]")
+    row.wait_for()
+    kl = told(page)["divergence"].split()[0]
+    assert row.locator("[data-value=kl]").text_content() == kl and float(kl) > 0 and len(kl) > 5, kl
+
+
 def test_the_numbers_are_spoken_once_things_rest(page):
     live = page.locator("[role=status]")
     page.wait_for_function("document.querySelector('[role=status]').textContent !== ''")

@@ -182,6 +182,25 @@ def test_a_click_puts_the_point_where_it_is_clicked(open_page):
     assert float(page.locator(MOUNT).get_attribute("data-mean")) == pytest.approx(1.0, abs=0.1)
 
 
+def test_a_point_that_is_dragged_moves_and_none_is_added(open_page):
+    page = open_page()
+    page.locator("[data-action=next]").click()
+    page.locator("[data-action=next]").click()
+    before, grip = agrees_with_library(page), page.locator("[data-point='0']").bounding_box()
+    area = page.locator(".bw-area").bounding_box()
+    page.mouse.move(grip["x"] + grip["width"] / 2, grip["y"] + grip["height"] / 2)
+    page.mouse.down()
+    for share in (0.3, 0.2, 0.1):
+        page.mouse.move(area["x"] + area["width"] * 5 / 6, area["y"] + area["height"] * share)
+    page.mouse.up()
+    points = agrees_with_library(page)
+    np.testing.assert_allclose(points, [[2, 4], before[1]], atol=0.051)
+    page.mouse.move(area["x"] + 20, area["y"] + 20)  # the hand is empty again
+    assert agrees_with_library(page) == points
+    page.mouse.click(area["x"] + area["width"] / 6, area["y"] + area["height"] * 0.7)
+    assert len(agrees_with_library(page)) == 3
+
+
 def test_a_wrong_twin_is_caught(open_page, tmp_path):
     """The comparison above goes red if the script's arithmetic is off."""
     script = tmp_path / "regression_explorer.js"

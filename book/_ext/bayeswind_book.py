@@ -36,6 +36,8 @@ WEB = "bayeswind_lib/widgets/web"  # scripts that the pages share with the noteb
 # What runs a network in the page, in this order.
 ENGINE = ("matmul.js", "network.js", "oracles.js", "network_parts.js")
 SCRIPTS = {".js", ".css", ".wat"}  # no cell's output depends on one
+# A number with an exponent in a sentence, where a line must not end behind its hyphen; or what is left as it is.
+EXPONENT = re.compile(r"(<(pre|script|style|svg|code|td|th|math|title)\b.*?</\2>|<[^>]*>)|(?<![\w.-])(\d[\d.]*e-\d+)", re.S)
 SENTENCE = 60  # letters: what is shorter describes no page
 MATHJAX = ("tex-chtml.js", "output/chtml/fonts/woff-v2", "input/tex/extensions")
 
@@ -223,7 +225,8 @@ def tidy_page(app, pagename, templatename, context, doctree):
                 button["url"] = address.colab(f"{pagename}.ipynb")
     # docutils puts entries into a list without calling them its items: an error for screen readers.
     body = context.get("body", "")
-    context["body"] = body.replace('role="doc-biblioentry"', 'role="listitem"')
+    body = body.replace('role="doc-biblioentry"', 'role="listitem"')
+    context["body"] = EXPONENT.sub(lambda m: f'<span class="bw-number">{m[3]}</span>' if m[3] else m[0], body)
 
 
 def add_explorers(app, pagename, templatename, context, doctree):

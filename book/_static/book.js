@@ -3,13 +3,28 @@ if (location.protocol === "file:" && typeof DOCUMENTATION_OPTIONS !== "undefined
   DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
 }
 
+// An excerpt under a search result says a short formula in its letters and a long one as dots: not in TeX.
+function readable(tex) {
+  const letters = tex.replace(/\\[()[\]]/g, "").trim();
+  return /^[\w\s=+,.|<>()-]+$/.test(letters) ? letters : "\u2026";
+}
+document.addEventListener("DOMContentLoaded", () => {
+  if (typeof Search === "undefined") return;
+  const textOf = Search.htmlToText;
+  Search.htmlToText = (html, anchor) => {
+    const page = new DOMParser().parseFromString(html, "text/html");
+    for (const formula of page.querySelectorAll(".math")) formula.textContent = readable(formula.textContent);
+    return textOf(page.documentElement.outerHTML, anchor);
+  };
+});
+
 // What scrolls sideways can be reached and scrolled with the keyboard, and shows that it goes on:
 // book.css draws .bw-wide, and .bw-end once its right edge is seen.
 const WIDE = ".bd-article table, .bd-article .bw-table, .bd-article div.math > mjx-container, .bd-article pre";
 
 function mark(box) {
   const beyond = box.scrollWidth - box.clientWidth;
-  const wide = beyond > 1 && getComputedStyle(box).overflowX !== "visible";
+  const wide = beyond > 3 && getComputedStyle(box).overflowX !== "visible";
   box.classList.toggle("bw-wide", wide);
   box.classList.toggle("bw-end", wide && box.scrollLeft >= beyond - 2);
   if (wide && !box.hasAttribute("tabindex")) box.setAttribute("tabindex", "0");

@@ -198,7 +198,8 @@
       names.push([[g[0] + 12, g[1] + 12], [g[0] - 12, g[1] - 12], "g"]);
       for (const [spot, other, words] of names) {
         const [x, y] = Math.hypot(spot[0] - tip[0], spot[1] - tip[1]) < 26 ? other : spot;
-        f.svg.append(text(x, y + 4, words, "middle", "bw-name"));
+        const inside = [[x, f.left, f.right], [y, f.top, f.bottom]].map(([v, low, high]) => Math.min(Math.max(v, low + 8), high - 8));
+        f.svg.append(text(inside[0], inside[1] + 4, words, "middle", "bw-name"));
       }
       const svg = f.svg;
       place = (event) => {

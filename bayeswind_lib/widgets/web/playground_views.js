@@ -47,8 +47,8 @@
     return element("section", { class: "bw-part", "data-part": name, "aria-labelledby": head.id }, head, ...children);
   }
 
-  // The nearest of some nodes beyond one of them in the direction of an arrow key: in its row, or in
-  // the nearest row above or below.
+  // The nearest of some nodes beyond one of them in the direction of an arrow key: in its row, or
+  // above or below.
   function beyond(nodes, from, key) {
     const side = key === "ArrowLeft" || key === "ArrowRight", back = key === "ArrowLeft" || key === "ArrowUp" ? -1 : 1;
     const middle = (node) => {
@@ -58,7 +58,7 @@
     const here = middle(from);
     const found = nodes.map((node) => ({ node, at: middle(node) })).map(({ node, at }) => {
       const across = back * (at.x - here.x), down = back * (at.y - here.y), inRow = Math.abs(at.y - here.y) < Math.min(at.tall, here.tall) / 2;
-      return side ? { node, open: inRow && across > 1, far: across } : { node, open: !inRow && down > 1, far: 1e4 * Math.round(down / 4) + Math.abs(at.x - here.x) };
+      return side ? { node, open: inRow && across > 1, far: across } : { node, open: !inRow && down > 1, far: down + 3 * Math.abs(at.x - here.x) };
     }).filter((one) => one.open);
     return found.reduce((best, one) => (one.far < best.far ? one : best), { node: null, far: Infinity }).node;
   }
