@@ -42,7 +42,9 @@ def visits(browser, home):
     """
     seen = {}
     for size in SIZES:
-        reader = Reader(browser, {"desktop": home, "phone": site_folder().as_uri()}[size], "light", size)
+        reader = Reader(
+            browser, {"desktop": home, "phone": site_folder().as_uri()}[size], "light", size
+        )
         for name in names(site_folder()):
             reader.open(name)
             seen["light", size, name] = reader.audit(*AXE.get(("light", size), ()))
@@ -138,7 +140,9 @@ def test_the_end_of_what_scrolls_is_shown_whole(browser, home):
     formula.focus()
     window.page.keyboard.press("End")
     formula.evaluate("e => { e.scrollLeft = e.scrollWidth }")
-    window.page.wait_for_function("document.querySelector('div.math > mjx-container.bw-wide').classList.contains('bw-end')")
+    window.page.wait_for_function(
+        "document.querySelector('div.math > mjx-container.bw-wide').classList.contains('bw-end')"
+    )
     assert not formula.evaluate(fades)
     window.close()
 
@@ -149,7 +153,9 @@ def test_code_is_copied_as_it_was_written(reader):
     code = reader.page.locator(".cell_input pre").filter(has_text="\n\n").first
     text = code.evaluate("e => e.textContent")
     assert text.count("\n\n") >= 1
-    chosen = code.evaluate("e => { getSelection().selectAllChildren(e); return getSelection().toString(); }")
+    chosen = code.evaluate(
+        "e => { getSelection().selectAllChildren(e); return getSelection().toString(); }"
+    )
     assert chosen.rstrip("\n") == text.rstrip("\n")
 
 
@@ -180,7 +186,10 @@ def test_no_button_lies_over_an_explorer(browser, home):
     """On a phone, after scrolling up, which brings "Back to top"."""
     window = Reader(browser, home, "light", "phone")
     window.open("chapters/02_tunnel.html")
-    button, shown = window.page.locator("#pst-back-to-top"), "document.documentElement.classList.contains('bw-operating')"
+    button, shown = (
+        window.page.locator("#pst-back-to-top"),
+        "document.documentElement.classList.contains('bw-operating')",
+    )
     window.page.evaluate("scrollTo(0, 6000)")
     window.page.mouse.wheel(0, -400)
     window.page.wait_for_timeout(300)
@@ -198,8 +207,14 @@ def test_every_page_says_what_it_is_about(site):
     for name in names(site):
         text = (site / name).read_text("utf-8")
         if not any(part in name for part in ("genindex", "search")):
-            found[name] = re.findall(r'<meta (?:name="description"|property="og:description") content="([^"]*)"', text)
-    assert {name: words for name, words in found.items() if len(words) != 2 or len(words[0]) < 50 or "\\(" in words[0]} == {}
+            found[name] = re.findall(
+                r'<meta (?:name="description"|property="og:description") content="([^"]*)"', text
+            )
+    assert {
+        name: words
+        for name, words in found.items()
+        if len(words) != 2 or len(words[0]) < 50 or "\\(" in words[0]
+    } == {}
     assert len({words[0] for words in found.values()}) == len(found)
 
 
@@ -224,7 +239,9 @@ def test_a_first_visit_in_the_dark_is_dark(browser, home, size):
     window.close()
 
 
-@pytest.mark.parametrize("what", [".highlight .k, .highlight .kn", ".bd-article p", ".bd-sidebar-primary a"])
+@pytest.mark.parametrize(
+    "what", [".highlight .k, .highlight .kn", ".bd-article p", ".bd-sidebar-primary a"]
+)
 def test_a_colour_too_pale_is_noticed(reader, what):
     """In code, in the text and around it, although most of a page's code is looked at once only."""
     reader.open(f"chapters/{first_chapter()}.html")
@@ -273,9 +290,13 @@ def test_results_are_words_and_the_box_shows_what_was_typed(reader):
     """No TeX in an excerpt, and no icon on the first letter."""
     reader.page.goto(f"{reader.home}search.html?q=divergence")
     found = reader.page.locator("#search-results p.context")
-    reader.page.wait_for_function("document.querySelectorAll('#search-results p.context').length > 8")
+    reader.page.wait_for_function(
+        "document.querySelectorAll('#search-results p.context').length > 8"
+    )
     texts = found.all_text_contents()
-    assert [text for text in texts if re.search(r"\\[([a-zA-Z]", text)] == [] and any("\u2026" in text for text in texts)
+    assert [text for text in texts if re.search(r"\\[([a-zA-Z]", text)] == [] and any(
+        "\u2026" in text for text in texts
+    )
     room = reader.page.locator(".bd-search").first.evaluate("""form => {
       const [icon, box] = ['svg, i', 'input'].map(what => form.querySelector(what));
       return [icon.getBoundingClientRect().right, box.getBoundingClientRect().left + parseFloat(getComputedStyle(box).paddingLeft)];
@@ -291,9 +312,17 @@ def test_search_says_so_when_there_is_nothing(reader):
 
 def test_the_book_opens_from_a_folder(visits, site):
     """Without a server every page loads silently, formulas drawn: the views on the phone came from a folder."""
-    found = {name: seen for (scheme, size, name), seen in visits.items() if (scheme, size) == ("light", "phone")}
-    assert {seen.address.split(":")[0] for seen in found.values()} == {"file"} and sorted(found) == sorted(names(site))
-    assert {name: seen.troubles for name, seen in found.items() if seen.troubles or seen.maths} == {}
+    found = {
+        name: seen
+        for (scheme, size, name), seen in visits.items()
+        if (scheme, size) == ("light", "phone")
+    }
+    assert {seen.address.split(":")[0] for seen in found.values()} == {"file"} and sorted(
+        found
+    ) == sorted(names(site))
+    assert {
+        name: seen.troubles for name, seen in found.items() if seen.troubles or seen.maths
+    } == {}
 
 
 def test_the_numbers_of_a_figure_can_be_read_and_kept(stick, site):
@@ -305,7 +334,10 @@ def test_the_numbers_of_a_figure_can_be_read_and_kept(stick, site):
     with stick.page.expect_download() as started:
         numbers.locator("a[download]").click()
     kept = started.value
-    assert Path(kept.path()).read_bytes() == (site / "_static/data" / kept.suggested_filename).read_bytes()
+    assert (
+        Path(kept.path()).read_bytes()
+        == (site / "_static/data" / kept.suggested_filename).read_bytes()
+    )
     assert [rule for rule in stick.audit("structure").axe if rule["id"] not in THEME_RULES] == []
     assert stick.seen.troubles == []
 
@@ -396,11 +428,15 @@ def compare(shown, size: int, page) -> None:
     """Every number of the explorer against the library."""
     keys, values = torch.tensor([shown.keys]), torch.tensor([[*shown.values, 0]])
     truth = bw.tunnels.bijection.posterior(keys, values, size)[0]
-    twin = page.evaluate("([k, v, n]) => bwBijection.posterior(k, v, n)", [*lists(keys, values), size])
+    twin = page.evaluate(
+        "([k, v, n]) => bwBijection.posterior(k, v, n)", [*lists(keys, values), size]
+    )
     assert torch.equal(torch.tensor(twin, dtype=torch.float64), truth)
     now = truth[-1].tolist()
     assert shown.chances == pytest.approx(now, abs=5.1e-4)
-    assert shown.entropy == pytest.approx(float(bw.scoring.entropy_bits(truth[-1].log2())), abs=1e-12)
+    assert shown.entropy == pytest.approx(
+        float(bw.scoring.entropy_bits(truth[-1].log2())), abs=1e-12
+    )
     tallest = max(shown.heights) / max(now)
     assert shown.heights == pytest.approx([p * tallest for p in now], abs=0.01)
 
@@ -427,8 +463,14 @@ def test_the_explorer_works_by_keyboard(explorer):
         page.keyboard.press("Tab")
         stops.append(page.evaluate(FOCUS))
     reached = {stop["name"] for stop in stops if stop["inside"]}
-    wanted = {f"{kind} {i}" for kind in ("key", "value") for i in range(11)} | {"next", "back", "new"}
-    closed = page.locator(f"{MOUNT} button:disabled").evaluate_all("l => l.map(e => e.dataset.chip)")
+    wanted = {f"{kind} {i}" for kind in ("key", "value") for i in range(11)} | {
+        "next",
+        "back",
+        "new",
+    }
+    closed = page.locator(f"{MOUNT} button:disabled").evaluate_all(
+        "l => l.map(e => e.dataset.chip)"
+    )
     assert reached == wanted - set(closed)
     assert [stop["name"] for stop in stops if stop["inside"] and not stop["visible"]] == []
 

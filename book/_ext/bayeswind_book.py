@@ -5,7 +5,7 @@
 - pictures that cells made carry the words their own file holds (its "Description") as alt text;
 - a build with warnings is forgotten, so that the next one warns again;
 - the labels, numbers and glued values of the build are written down for the notebooks;
-- a page's head says what the page is about, in its own first sentences, for search engines and previews;
+- a page's head says what the page is about, in its own words, for search engines and previews;
 - each line of code is an element, so that a long one can be broken on a narrow screen;
 - an explorer's script is loaded on the pages that have the explorer, with the weights of the
   network that it runs, and thebe's on none; the playground's weights wait until they are asked for;
@@ -36,8 +36,11 @@ WEB = "bayeswind_lib/widgets/web"  # scripts that the pages share with the noteb
 # What runs a network in the page, in this order.
 ENGINE = ("matmul.js", "network.js", "oracles.js", "network_parts.js")
 SCRIPTS = {".js", ".css", ".wat"}  # no cell's output depends on one
-# A number with an exponent in a sentence, where a line must not end behind its hyphen; or what is left as it is.
-EXPONENT = re.compile(r"(<(pre|script|style|svg|code|td|th|math|title)\b.*?</\2>|<[^>]*>)|(?<![\w.-])(\d[\d.]*e-\d+)", re.S)
+# A number with an exponent in a sentence, where a line must not end behind its hyphen; or what is
+# left as it is.
+EXPONENT = re.compile(
+    r"<(pre|script|style|svg|code|td|th|title)\b.*?</\1>|<[^>]*>|(?<![\w.-])(\d[\d.]*e-\d+)", re.S
+)
 SENTENCE = 60  # letters: what is shorter describes no page
 MATHJAX = ("tex-chtml.js", "output/chtml/fonts/woff-v2", "input/tex/extensions")
 
@@ -209,6 +212,11 @@ def is_widget_state(script) -> bool:
     return kind.startswith("application/vnd.jupyter.widget")
 
 
+def unbroken(match: re.Match) -> str:
+    """A match of EXPONENT: the number in an element that book.css keeps on one line."""
+    return f'<span class="bw-number">{match[2]}</span>' if match[2] else match[0]
+
+
 def tidy_page(app, pagename, templatename, context, doctree):
     """Drop thebe's files, which declare the same constant twice on every page, and buttons that
     would open a notebook that does not exist: only chapters have one."""
@@ -226,7 +234,7 @@ def tidy_page(app, pagename, templatename, context, doctree):
     # docutils puts entries into a list without calling them its items: an error for screen readers.
     body = context.get("body", "")
     body = body.replace('role="doc-biblioentry"', 'role="listitem"')
-    context["body"] = EXPONENT.sub(lambda m: f'<span class="bw-number">{m[3]}</span>' if m[3] else m[0], body)
+    context["body"] = EXPONENT.sub(unbroken, body)
 
 
 def add_explorers(app, pagename, templatename, context, doctree):
@@ -292,26 +300,31 @@ def minutes_of(text: str) -> tuple[int, int]:
 
 
 def describe_page(app, pagename, templatename, context, doctree):
-    """Say in the page's head what it is about, for search engines and previews of its link: its first
-    paragraph that is a sentence without formulas, and its first figure."""
+    """Say in the page's head what it is about, for search engines and previews of its link: its
+    first paragraph that is a sentence without formulas, and its first figure."""
     if doctree is None:
         return
-    texts = (p.astext() for p in doctree.findall(nodes.paragraph) if not any(p.findall(nodes.math)))
-    words = shorten(next((text for text in texts if len(text) >= SENTENCE), ""), 200, placeholder=" \u2026")
-    pictures = (app.builder.images.get(image["uri"]) for image in doctree.findall(nodes.image))
-    picture = next((name for name in pictures if name and name.endswith(".png")), "")
+    plain = (p.astext() for p in doctree.findall(nodes.paragraph) if not any(p.findall(nodes.math)))
+    words = shorten(next((text for text in plain if len(text) >= SENTENCE), ""), 200)
+    pictures = (image["uri"].rpartition("/")[2] for image in doctree.findall(nodes.image))
+    picture = next((name for name in pictures if name.endswith(".png")), "")
     tags = {
-        'name="description"': words, 'property="og:description"': words, 'property="og:type"': "article",
-        'property="og:title"': re.sub("<[^>]+>", "", context.get("title", "")),
+        'name="description"': words, 'property="og:description"': words,
+        'property="og:type"': "article", 'property="og:title"': title_of(context),
         'property="og:image"': picture and f"{address.site()}_images/{picture}",
     }  # fmt: skip
-    said = [f'<meta {name} content="{escape(content)}" />' for name, content in tags.items() if content]
+    said = [f'<meta {name} content="{escape(text)}" />' for name, text in tags.items() if text]
     context["metatags"] = "\n".join([context.get("metatags", ""), *said])
 
 
+def title_of(context) -> str:
+    """A page's title without its tags."""
+    return re.sub("<[^>]+>", "", context.get("title", ""))
+
+
 def part_lines(app, doctree, docname):
-    """Make each line of code an element of its own (`line-BLOCK-LINE`), so that book.css can break a long
-    one and indent what follows. Outputs keep their columns."""
+    """Make each line of code an element of its own (`line-BLOCK-LINE`), so that book.css can break
+    a long one and indent what follows. Outputs keep their columns."""
     for n, node in enumerate(doctree.findall(nodes.literal_block)):
         if "output" not in node["classes"]:
             node["highlight_args"] = {**node.get("highlight_args", {}), "linespans": f"line-{n}"}
