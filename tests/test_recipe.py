@@ -26,7 +26,7 @@ OTHER = {
     "schedule": "cosine", "warmup_steps": 11, "betas": (0.9, 0.96), "weight_decay": 0.1,
     "momentum": 0.9, "grad_clip": 0.5, "precision": "tf32", "compile": True, "seed": 1,
     "data_seed": 1, "eval_every": 99, "eval_episodes": 255, "eval_seed": 1, "n_snapshots": 3, "pool": 5,
-    "frozen": ("tokens.weight",), "frozen_from": 2,
+    "frozen": ("tokens.weight",), "frozen_from": 2, "curriculum": ({"n_values": 3},), "mastery": 0.9,
 }
 
 
@@ -44,6 +44,12 @@ def test_any_change_gives_another_tag():
     assert len(tags) == len(OTHER) + 1
     assert len(BASE.tag) == 8
     assert BASE.but().tag == BASE.tag
+
+
+def test_a_field_that_came_later_leaves_old_tags_alone():
+    """The tag of a network that ships, as its record says it, from before there was a curriculum."""
+    assert training.recipe("hmm", "transformer", "paper").tag == "c5c4f555"
+    assert BASE.but(curriculum=({"n_values": 3},)).tag != BASE.but(curriculum=({"n_values": 2},)).tag
 
 
 def test_the_tag_does_not_depend_on_the_order_of_settings():
@@ -91,6 +97,8 @@ REFUSED = {
     "negative warm-up": (lambda: BASE.but(warmup_steps=-1), "warmup_steps is -1"),
     "clip": (lambda: BASE.but(grad_clip=-1.0), "grad_clip is -1.0: it must be at least 0"),
     "snapshots": (lambda: BASE.but(n_snapshots=-1), "n_snapshots is -1: it must be at least 0"),
+    "mastery": (lambda: BASE.but(mastery=97), "mastery is 97: an accuracy"),
+    "pool and curriculum": (lambda: BASE.but(pool=5, curriculum=[{}]), "pool is 5 and the curriculum has 1 stages"),
     "preset": (lambda: training.recipe("bijection", "transformer", "huge"), "'huge': choose one of smoke"),
     "pair": (lambda: training.recipe("bijection", "abacus", "smoke"), "no presets for the architecture 'abacus'"),
 }

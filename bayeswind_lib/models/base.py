@@ -10,6 +10,7 @@ Axes: B episodes, T tokens, F features, K scored positions, Y outcomes, D channe
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import torch
@@ -118,9 +119,12 @@ class SequenceModel(nn.Module):
             )
         return self.features(inputs.to(self.features.weight.dtype))
 
-    def scored_positions(self, length: int) -> torch.Tensor:
-        """Where predictions are read out in an input of `length` tokens: int64 (K,), on the CPU."""
-        scored = list(self.config.scored)
+    def scored_positions(self, length: int, scored: Sequence[int] | None = None) -> torch.Tensor:
+        """Where predictions are read out in an input of `length` tokens: int64 (K,), on the CPU.
+
+        `scored` replaces the positions of the config.
+        """
+        scored = list(self.config.scored if scored is None else scored)
         step = scored[-1] - scored[-2] if len(scored) > 1 else length
         scored += range(scored[-1] + step, length, step)
         return torch.tensor([position for position in scored if position < length])
@@ -134,18 +138,23 @@ class SequenceModel(nn.Module):
             outcomes = self.tokens.weight[first : first + self.config.n_outputs]  # (Y, D)
             return x.float() @ outcomes.float().T
 
-    def forward(self, inputs: torch.Tensor, rng: torch.Generator | None = None) -> torch.Tensor:
+    def forward(
+        self, inputs: torch.Tensor, rng: torch.Generator | None = None,
+        scored: tuple[int, ...] | None = None,
+    ) -> torch.Tensor:
         """Logits of the outcomes (or mean and log variance) at every scored position.
 
         Args:
             inputs: int64 (B, T) tokens or float (B, T, F) vectors.
             rng: draws what an architecture randomises in training (random positions);
                 without it the network is a function of its inputs alone.
+            scored: positions at which to predict, instead of the config's: of episodes that are
+                laid out otherwise than those which the network is made for.
         Returns:
             float32 (B, K, Y).
         """
         x = self.trunk(self.embed(inputs), rng)  # (B, T, D)
-        return self.read_out(x[:, self.scored_positions(inputs.shape[1]).to(x.device)])
+        return self.read_out(x[:, self.scored_positions(inputs.shape[1], scored).to(x.device)])
 
     @torch.no_grad()
     def predict(self, inputs: torch.Tensor) -> torch.Tensor:

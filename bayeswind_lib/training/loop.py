@@ -1,7 +1,9 @@
 """The training loop: one function for every tunnel and architecture, exact in resuming.
 
-Update n reads episodes drawn from a generator seeded with (data_seed, n), and so does what a
-network randomises in training. Nothing else is random, so weights, optimiser state and the step are all that a resumed run needs.
+Update n reads episodes drawn on the CPU from a generator seeded with (data_seed, n), whatever the
+device: one recipe is one data stream. What a network randomises in training comes from (data_seed, n, 1).
+Nothing else is random, so weights, optimiser state, the step and the stage of a curriculum are all
+that a resumed run needs.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ from bayeswind_lib.training.optimiser import Muon, split_parameters
 from bayeswind_lib.training.recipe import Recipe
 
 STATE = "state.safetensors"
+PACE = 0.1  # weight of the latest update in the running accuracy that decides when a stage ends
 
 
 class Interrupted(KeyboardInterrupt):
@@ -45,7 +48,12 @@ class Interrupted(KeyboardInterrupt):
 
 @dataclass
 class Run:
-    """A training run in memory: what is trained, with what, and how far it got."""
+    """A training run in memory: what is trained, with what, and how far it got.
+
+    `tunnel` is what the network is made for and scored in; `stages` are the tunnels it is trained in,
+    one after the other, `tunnel` the last. `accuracy` is the running one in the present stage, and
+    `stage_ends` the updates after which the earlier ones were left.
+    """
 
     recipe: Recipe
     tunnel: object
@@ -58,6 +66,14 @@ class Run:
     interruptions: int = 0
     environment: dict = field(default_factory=dict)
     pool: tunnels.Episodes | None = None
+    stages: list = field(default_factory=list)
+    accuracy: float = 0.0
+    stage_ends: list[int] = field(default_factory=list)
+
+    @property
+    def stage(self) -> int:
+        """Which stage the run is in, from 0."""
+        return len(self.stage_ends)
 
 
 def generator(device: torch.device | str, *seeds: int) -> torch.Generator:
@@ -92,6 +108,37 @@ def model_config(recipe: Recipe) -> dict:
     wanted = models.architecture(recipe.architecture).Config.__dataclass_fields__
     given = {k: v for k, v in tunnel.interface.to_dict().items() if k in wanted}
     return given | recipe.model_config
+
+
+def stages(recipe: Recipe) -> list:
+    """The tunnels that a recipe trains in, one after the other; without a curriculum just its own.
+
+    Raises:
+        ValueError: for a stage whose inputs or outcomes the last stage's network cannot take.
+    """
+    last = tunnels.build(recipe.tunnel, recipe.tunnel_config)
+    room = last.interface
+    found = []
+    for number, changes in enumerate(recipe.curriculum, 1):
+        stage = tunnels.build(recipe.tunnel, recipe.tunnel_config | changes)
+        asked = stage.interface
+        if asked.outcome != "categorical":
+            raise ValueError(f"stage {number} of the curriculum predicts real numbers: stages end at an accuracy")
+        for name, what in (("n_tokens", "tokens"), ("n_outputs", "outcomes"), ("n_positions", "positions")):
+            if getattr(asked, name) > getattr(room, name):
+                raise ValueError(
+                    f"stage {number} of the curriculum ({changes}) has {getattr(asked, name)} {what}, and the network "
+                    f"of the last stage {getattr(room, name)}: make the stage smaller, or the last one larger"
+                )
+        for name in ("n_tokens", "n_features", "n_outputs", "first_output_token"):
+            if getattr(asked, name) != getattr(room, name):
+                raise ValueError(
+                    f"stage {number} of the curriculum ({changes}) has {name} {getattr(asked, name)}, the last stage "
+                    f"{getattr(room, name)}: a stage writes its episodes in the last one's vocabulary (for recall, "
+                    "leave n_keys and n_values and set vocabulary)"
+                )
+        found.append(stage)
+    return [*found, last]
 
 
 def optimisers(model: nn.Module, recipe: Recipe) -> list[torch.optim.Optimizer]:
@@ -136,7 +183,8 @@ def start(recipe: Recipe, device: str = "cpu") -> Run:
     where = check_device(device)
     if recipe.precision == "auto":
         recipe = recipe.but(precision=best_precision(where))
-    tunnel = tunnels.build(recipe.tunnel, recipe.tunnel_config)
+    in_turn = stages(recipe)
+    tunnel = in_turn[-1]
     tunnels.refuse(tunnel)  # of the reader's own, for the most part: told before the run
     model = models.build(recipe.architecture, model_config(recipe), generator("cpu", recipe.seed))
     model.to(where)
@@ -147,7 +195,7 @@ def start(recipe: Recipe, device: str = "cpu") -> Run:
     return Run(
         recipe, tunnel, model, optimisers(model, recipe), where,
         environment=describe_environment(where),  # now: the checkout may change while it trains
-        pool=pool,
+        pool=pool, stages=in_turn,
     )
 
 
@@ -160,6 +208,7 @@ def save_state(run: Run, folder: Path) -> None:
     note = {
         "recipe": run.recipe.to_dict(), "step": run.step, "seconds": run.seconds,
         "curve": run.curve, "interruptions": run.interruptions,
+        "accuracy": run.accuracy, "stage_ends": run.stage_ends,
     }
     write_tensors(folder / STATE, tensors, note)
 
@@ -176,7 +225,7 @@ def load_state(recipe: Recipe, folder: Path, device: str = "cpu") -> Run:
         raise CheckpointError(f"{path}: not the state of a training run")
     if recipe.precision == "auto":  # was settled when the run began, perhaps on another device
         recipe = recipe.but(precision=note["recipe"]["precision"])
-    saved, asked = note["recipe"], recipe.to_dict()
+    saved, asked = Recipe.from_dict(note["recipe"]).to_dict(), recipe.to_dict()  # an older one lacks fields
     differing = sorted(k for k in saved.keys() | asked.keys() if saved.get(k) != asked.get(k))
     if differing:
         raise CheckpointError(
@@ -198,6 +247,7 @@ def load_state(recipe: Recipe, folder: Path, device: str = "cpu") -> Run:
         optimiser.load_state_dict(optimiser.state_dict() | {"state": state})
     run.step, run.seconds, run.curve = note["step"], note["seconds"], note["curve"]
     run.interruptions = note["interruptions"] + (run.step < recipe.steps)
+    run.accuracy, run.stage_ends = note.get("accuracy", 0.0), note.get("stage_ends", [])
     return run
 
 
@@ -230,22 +280,26 @@ def _gaussian_loss(logits: torch.Tensor, episodes: tunnels.Episodes, supervision
 
 
 def draw(run: Run) -> tunnels.Episodes:
-    """The episodes of the next update: fresh ones, or some of the run's pool."""
+    """The episodes of the next update: fresh ones of the present stage, or some of the run's pool.
+
+    Drawn on the CPU, so that they depend on the recipe and the update alone, and then sent to the device.
+    """
     recipe = run.recipe
-    rng = generator(run.device, recipe.data_seed, run.step)
+    rng = generator("cpu", recipe.data_seed, run.step)
     if run.pool is None:
-        return run.tunnel.sample(recipe.batch_size, rng)
-    rows = torch.randint(recipe.pool, (recipe.batch_size,), generator=rng, device=run.device)
-    return run.pool[rows]
+        return run.stages[run.stage].sample(recipe.batch_size, rng).to(run.device)
+    rows = torch.randint(recipe.pool, (recipe.batch_size,), generator=rng)
+    return run.pool[rows.to(run.device)]
 
 
 def update(run: Run, forward) -> torch.Tensor:
     """One step of training; returns the loss in bits (a tensor, so that a GPU need not wait)."""
-    recipe, device = run.recipe, run.device
+    recipe, device, stage = run.recipe, run.device, run.stages[run.stage]
     episodes = draw(run)
     run.model.train()
+    elsewhere = {} if stage is run.tunnel else {"scored": stage.interface.scored}
     with torch.autocast(device.type, torch.bfloat16, enabled=recipe.precision == "bfloat16"):
-        logits = forward(episodes.inputs, generator("cpu", recipe.data_seed, run.step, 1))
+        logits = forward(episodes.inputs, generator("cpu", recipe.data_seed, run.step, 1), **elsewhere)
     loss = loss_bits(logits, episodes, recipe.supervision)
     loss.backward()
     if run.step >= recipe.frozen_from:
@@ -259,7 +313,17 @@ def update(run: Run, forward) -> torch.Tensor:
         optimiser.step()
         optimiser.zero_grad()
     run.step += 1
+    if recipe.curriculum:
+        _advance(run, float((logits.argmax(-1) == episodes.targets).double().mean()))
     return loss.detach()
+
+
+def _advance(run: Run, right: float) -> None:
+    """Take down the share of right answers of an update; go to the next stage if this one is mastered."""
+    run.accuracy += PACE * (right - run.accuracy)
+    if run.accuracy >= run.recipe.mastery and run.stage < len(run.stages) - 1:
+        run.stage_ends.append(run.step)
+        run.accuracy = 0.0
 
 
 def evaluation_episodes(recipe: Recipe) -> tuple[tunnels.Episodes, str]:
@@ -342,8 +406,9 @@ def train(
             run.seconds = time.monotonic() - begun
             if run.step % recipe.eval_every == 0 or run.step == recipe.steps:
                 row = _evaluate(run, episodes, loss)
+                place = f"stage {run.stage + 1} of {len(run.stages)}, " if recipe.curriculum else ""
                 bar.set_postfix_str(
-                    f"entropy error {row['entropy_mae']:.4f}, KL {row['kl']:.5f} bits"
+                    f"{place}entropy error {row['entropy_mae']:.4f}, KL {row['kl']:.5f} bits"
                 )
             bar.update()
             stopped = bool(caught) or (stop is not None and stop())
@@ -417,5 +482,6 @@ def _record(run: Run, fingerprint: str) -> dict:
         "interruptions": run.interruptions,
         "evaluation_sha256": fingerprint,
         "curve": run.curve,
+        **({"stage_ends": run.stage_ends} if recipe.curriculum else {}),
         **run.environment,
     }

@@ -21,7 +21,7 @@ LEAST = {
 
 # Fields that came later: left out of the tag while they have their default, so that the tag of
 # an older recipe stays what it was.
-LATER = ("pool", "frozen", "frozen_from")
+LATER = ("pool", "frozen", "frozen_from", "curriculum", "mastery")
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,9 @@ class Recipe:
             which depends on data_seed alone.
         frozen, frozen_from: names of parameters, or patterns such as "*.query.weight", that stay as
             they are from update `frozen_from` on (0: as they were drawn).
+        curriculum: easier tunnels to be trained in first, one after the other: what each changes in
+            `tunnel_config`, which is the last stage. They share the last stage's network.
+        mastery: the running accuracy at which the next stage begins, 0..1 (see `loop.PACE`).
     Raises:
         ValueError: for a value that no run could use.
     """
@@ -82,10 +85,13 @@ class Recipe:
     pool: int = 0
     frozen: tuple[str, ...] = ()
     frozen_from: int = 0
+    curriculum: tuple[dict, ...] = ()
+    mastery: float = 0.97
 
     def __post_init__(self):
         for name in ("betas", "frozen"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
+        object.__setattr__(self, "curriculum", tuple(dict(stage) for stage in self.curriculum))
         for name in ("tunnel_config", "model_config"):  # own copies: a preset's stay as they are
             object.__setattr__(self, name, dict(getattr(self, name)))
         for name, allowed in CHOICES.items():
@@ -99,6 +105,13 @@ class Recipe:
         for name in ("learning_rate", "matrix_learning_rate"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be positive")
+        if not 0 < self.mastery <= 1:
+            raise ValueError(f"mastery is {self.mastery}: an accuracy, above 0 and at most 1")
+        if self.curriculum and self.pool:
+            raise ValueError(
+                f"pool is {self.pool} and the curriculum has {len(self.curriculum)} stages: a fixed set of "
+                "episodes belongs to one tunnel, so choose one of the two"
+            )
         if not 0 <= self.warmup_steps < self.steps:
             raise ValueError(
                 f"warmup_steps is {self.warmup_steps} in a run of {self.steps} steps: "

@@ -58,6 +58,9 @@ class Recall:
         n_keys: how many keys exist, at least N.
         n_values: V, how many values exist, at least N (and 2).
         filler: tokens between the last pair and the first query; half as many between queries.
+        vocabulary: only the first so many keys, and values, occur in episodes; None: all of them.
+            The tokens and the outcomes stay those of n_keys and n_values, so that one network can
+            read easy episodes first (a curriculum).
     Raises:
         ValueError: if the setting is impossible.
     """
@@ -71,7 +74,7 @@ class Recall:
 
     def __init__(
         self, n_pairs: int = 64, n_queries: int = 3, n_keys: int = 256, n_values: int = 256,
-        filler: int = 32,
+        filler: int = 32, vocabulary: int | None = None,
     ):
         if n_pairs < 1:
             raise ValueError(f"n_pairs is {n_pairs}: at least 1 pair has to be stored")
@@ -89,8 +92,13 @@ class Recall:
             )
         if filler < 0:
             raise ValueError(f"filler is {filler}: choose 0 for none")
+        if vocabulary is not None and not n_pairs <= vocabulary <= min(n_keys, n_values):
+            raise ValueError(
+                f"vocabulary is {vocabulary}: {n_pairs} pairs need as many keys and values, and there "
+                f"are {min(n_keys, n_values)}, so choose {n_pairs}..{min(n_keys, n_values)}"
+            )
         self.n_pairs, self.n_queries, self.filler = n_pairs, n_queries, filler
-        self.n_keys, self.n_values = n_keys, n_values
+        self.n_keys, self.n_values, self.vocabulary = n_keys, n_values, vocabulary
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value}" for name, value in self.config.items())
@@ -99,13 +107,14 @@ class Recall:
     @property
     def config(self) -> dict:
         """The arguments that build this tunnel again, as JSON types."""
-        return {
+        config = {
             "n_pairs": self.n_pairs,
             "n_queries": self.n_queries,
             "n_keys": self.n_keys,
             "n_values": self.n_values,
             "filler": self.filler,
         }
+        return config if self.vocabulary is None else config | {"vocabulary": self.vocabulary}
 
     @property
     def interface(self) -> Interface:
@@ -151,8 +160,9 @@ class Recall:
         """
         if batch < 1:
             raise ValueError(f"batch is {batch}: ask for at least 1 episode")
-        keys = permutations(batch, self.n_keys, self.n_pairs, rng, device)
-        values = permutations(batch, self.n_values, self.n_pairs, rng, device)
+        n_keys, n_values = (self.vocabulary or n for n in (self.n_keys, self.n_values))
+        keys = permutations(batch, n_keys, self.n_pairs, rng, device)
+        values = permutations(batch, n_values, self.n_pairs, rng, device)
         asked = permutations(batch, self.n_pairs, self.n_queries, rng, device)  # places of pairs
         return self.episodes(keys, values, keys.gather(1, asked))
 

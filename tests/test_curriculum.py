@@ -1,0 +1,167 @@
+"""Curricula: easy episodes first, in the network of the last stage, resumable to the update."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+
+import pytest
+import torch
+
+import bayeswind_lib as bw
+from bayeswind_lib import training
+from bayeswind_lib.checkpoints.files import read_tensors
+from bayeswind_lib.training import loop
+
+FULL = {"n_pairs": 3, "n_queries": 2, "n_keys": 6, "n_values": 6, "filler": 0}
+STAGES = ({"n_pairs": 1, "n_queries": 1, "vocabulary": 2}, {"n_pairs": 2, "vocabulary": 3})
+
+
+def recipe(**changes) -> training.Recipe:
+    """Stages of a few updates each: an accuracy that chance alone reaches ends them."""
+    changes = {"curriculum": STAGES, "mastery": 0.15, "steps": 24, "eval_every": 8, "eval_episodes": 8, "batch_size": 8} | changes
+    return training.recipe("recall", "transformer", "smoke", tunnel_config=FULL, **changes)
+
+
+def trained(wanted, folder=None, **settings):
+    return training.train(wanted, folder, progress=False, **settings)
+
+
+def test_a_small_vocabulary_spells_its_episodes_in_the_large_one():
+    large = bw.tunnels.Recall(**FULL)
+    small = bw.tunnels.Recall(**(FULL | {"vocabulary": 3}))
+    drawn = small.sample(200, torch.Generator().manual_seed(0))
+    assert small.interface == large.interface
+    assert drawn.latents["keys"].unique().tolist() == drawn.latents["values"].unique().tolist() == [0, 1, 2]
+    assert torch.equal(large.posterior(drawn.inputs), drawn.posterior)
+    assert "vocabulary" not in large.config and bw.tunnels.Recall(**small.config).config == small.config
+
+
+@pytest.mark.parametrize("vocabulary", [2, 7])
+def test_a_vocabulary_that_cannot_be_is_refused(vocabulary):
+    with pytest.raises(ValueError, match=f"vocabulary is {vocabulary}: 3 pairs need .* choose 3..6"):
+        bw.tunnels.Recall(**(FULL | {"vocabulary": vocabulary}))
+
+
+def test_stages_follow_each_other_and_the_last_one_is_scored():
+    _, record = trained(recipe())
+    first, second = record["stage_ends"]
+    assert 0 < first < second < 24
+    assert record["recipe"]["curriculum"] == [dict(stage) for stage in STAGES]
+    assert record["tunnel_config"] == bw.tunnels.Recall(**FULL).config
+    assert record["config"]["scored"] == list(bw.tunnels.Recall(**FULL).interface.scored)
+    plain = recipe(curriculum=())
+    assert loop.evaluation_episodes(recipe())[1] == loop.evaluation_episodes(plain)[1]
+    assert "stage_ends" not in trained(plain.but(steps=8))[1]
+
+
+def test_every_stage_draws_its_own_episodes_and_is_read_where_it_asks():
+    run = loop.start(recipe())
+    seen = {}
+
+    def forward(inputs, rng, scored=None):
+        seen.setdefault(run.stage, (inputs.shape[1], scored))
+        logits = run.model(inputs, rng, scored)
+        assert logits.shape[1] == run.stages[run.stage].n_queries
+        return logits
+
+    while run.step < 24:
+        loop.update(run, forward)
+    last = bw.tunnels.Recall(**FULL)
+    expected = [bw.tunnels.Recall(**(FULL | stage)).interface for stage in STAGES]
+    assert seen == {
+        0: (expected[0].n_positions, expected[0].scored), 1: (expected[1].n_positions, expected[1].scored),
+        2: (last.interface.n_positions, None),
+    }
+
+
+def test_a_stage_ends_at_the_running_accuracy_and_not_before():
+    run = loop.start(recipe(mastery=0.5))
+    for right, ends in ((0.5, []), *[(1.0, [])] * 6, (1.0, [8])):
+        run.step += 1
+        loop._advance(run, right)
+        assert run.stage_ends == ends, run.accuracy
+    assert run.accuracy == 0.0 and run.stage == 1
+
+
+@pytest.mark.parametrize("stop", [1, 4, 13])
+def test_a_resumed_curriculum_gives_the_same_weights(tmp_path, stop):
+    whole, record = trained(recipe())
+    run = loop.start(recipe())
+    loop._evaluate(run, loop.evaluation_episodes(recipe())[0], None)
+    for _ in range(stop):
+        loop.update(run, run.model)
+    loop.save_state(run, tmp_path)
+    again, resumed = trained(recipe(), tmp_path, resume=True)
+    assert resumed["stage_ends"] == record["stage_ends"]
+    for name, tensor in whole.state_dict().items():
+        assert torch.equal(tensor, again.state_dict()[name]), name
+
+
+def work(folder: str, steps) -> None:
+    """Train, save after every update, and count the updates."""
+    torch.set_num_threads(1)
+    update = loop.update
+
+    def counted(*words):
+        with steps.get_lock():
+            steps.value += 1
+        return update(*words)
+
+    loop.update = counted
+    trained(recipe(), folder, resume=True, save_every=0.0)
+
+
+def test_kills_leave_no_trace(tmp_path):
+    whole, record = trained(recipe())
+    context = multiprocessing.get_context("spawn")
+    for updates in (3, 8):
+        steps = context.Value("i", 0)
+        process = context.Process(target=work, args=(str(tmp_path), steps))
+        process.start()
+        while process.is_alive() and steps.value < updates:
+            process.join(0.001)
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+    assert 0 < read_tensors(tmp_path / loop.STATE)[1]["step"] < 24
+    again, resumed = trained(recipe(), tmp_path, resume=True)
+    assert resumed["stage_ends"] == record["stage_ends"] and resumed["interruptions"] >= 1
+    for name, tensor in whole.state_dict().items():
+        assert torch.equal(tensor, again.state_dict()[name]), name
+
+
+def test_a_state_from_before_there_were_curricula_goes_on(tmp_path, monkeypatch):
+    wanted = recipe(curriculum=(), mastery=0.97, steps=6)
+    write = loop.write_tensors
+
+    def older(path, tensors, note=None):
+        note = {key: value for key, value in note.items() if key not in ("accuracy", "stage_ends")}
+        note["recipe"] = {k: v for k, v in note["recipe"].items() if k not in ("curriculum", "mastery")}
+        return write(path, tensors, note)
+
+    run = loop.start(wanted)
+    loop.update(run, run.model)
+    monkeypatch.setattr(loop, "write_tensors", older)
+    loop.save_state(run, tmp_path)
+    assert trained(wanted, tmp_path, resume=True)[1]["schedule_ended"]
+
+
+REFUSED = {
+    "vocabulary": ({"n_keys": 8, "n_values": 8}, "has 26 tokens, and the network of the last stage 22"),
+    "length": ({"filler": 4}, "positions, and the network of the last stage"),
+    "layout": ({"n_keys": 3, "n_values": 3}, "leave n_keys and n_values and set vocabulary"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_stage_that_the_network_cannot_read_is_refused(case):
+    changes, words = REFUSED[case]
+    with pytest.raises(ValueError, match=words):
+        loop.start(recipe(curriculum=({}, changes)))
+
+
+def test_a_stage_of_real_numbers_is_refused():
+    wanted = training.recipe("regression", "transformer", "smoke", curriculum=({},))
+    with pytest.raises(ValueError, match="stages end at an accuracy"):
+        loop.start(wanted)
