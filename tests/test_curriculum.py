@@ -161,6 +161,11 @@ def test_a_stage_that_the_network_cannot_read_is_refused(case):
         loop.start(recipe(curriculum=({}, changes)))
 
 
+def test_a_pool_beside_a_curriculum_is_refused():
+    with pytest.raises(ValueError, match="pool is 5 and the curriculum has 2 stages"):
+        loop.start(recipe(pool=5))
+
+
 def test_a_stage_of_real_numbers_is_refused():
     wanted = training.recipe("regression", "transformer", "smoke", curriculum=({},))
     with pytest.raises(ValueError, match="stages end at an accuracy"):

@@ -98,7 +98,6 @@ REFUSED = {
     "clip": (lambda: BASE.but(grad_clip=-1.0), "grad_clip is -1.0: it must be at least 0"),
     "snapshots": (lambda: BASE.but(n_snapshots=-1), "n_snapshots is -1: it must be at least 0"),
     "mastery": (lambda: BASE.but(mastery=97), "mastery is 97: an accuracy"),
-    "pool and curriculum": (lambda: BASE.but(pool=5, curriculum=[{}]), "pool is 5 and the curriculum has 1 stages"),
     "preset": (lambda: training.recipe("bijection", "transformer", "huge"), "'huge': choose one of smoke"),
     "pair": (lambda: training.recipe("bijection", "abacus", "smoke"), "no presets for the architecture 'abacus'"),
 }

@@ -114,8 +114,14 @@ def stages(recipe: Recipe) -> list:
     """The tunnels that a recipe trains in, one after the other; without a curriculum just its own.
 
     Raises:
-        ValueError: for a stage whose inputs or outcomes the last stage's network cannot take.
+        ValueError: for a stage whose inputs or outcomes the last stage's network cannot take, and for
+            a pool beside a curriculum.
     """
+    if recipe.curriculum and recipe.pool:
+        raise ValueError(
+            f"pool is {recipe.pool} and the curriculum has {len(recipe.curriculum)} stages: a fixed set of "
+            "episodes belongs to one tunnel, so choose one of the two"
+        )
     last = tunnels.build(recipe.tunnel, recipe.tunnel_config)
     room = last.interface
     found = []

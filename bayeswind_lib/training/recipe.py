@@ -107,11 +107,6 @@ class Recipe:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be positive")
         if not 0 < self.mastery <= 1:
             raise ValueError(f"mastery is {self.mastery}: an accuracy, above 0 and at most 1")
-        if self.curriculum and self.pool:
-            raise ValueError(
-                f"pool is {self.pool} and the curriculum has {len(self.curriculum)} stages: a fixed set of "
-                "episodes belongs to one tunnel, so choose one of the two"
-            )
         if not 0 <= self.warmup_steps < self.steps:
             raise ValueError(
                 f"warmup_steps is {self.warmup_steps} in a run of {self.steps} steps: "
