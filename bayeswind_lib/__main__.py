@@ -1,4 +1,4 @@
-"""The command line: `python -m bayeswind_lib train | retrain | check | score | probe | page | sweep | records | list | ledger`."""
+"""The command line: `python -m bayeswind_lib train | retrain | check | score | probe | page | sweep | queue | records | list | ledger`."""
 
 from __future__ import annotations
 
@@ -278,6 +278,44 @@ def sweep(
         raise typer.Exit(130) from None
     typer.echo(f"{len(rows)} of {len(cells)} runs are finished in {folder}")
     raise typer.Exit(0 if len(rows) == len(cells) else 1)
+
+
+@app.command("queue")
+def work_through(
+    status: Annotated[bool, typer.Option("--status", help="Run nothing: print what is done, what is running and what is next.")] = False,
+    folder: Annotated[Path, typer.Option(help="Where unfinished runs and weights are kept: a place that outlives this checkout, if there is one.")] = Path("runs/queue"),
+    workers: Annotated[int, typer.Option(help="Processes that train at once; more than 1 needs Dask.")] = 1,
+    threads: Annotated[int, typer.Option(help="Threads of the mathematics library in each.")] = 1,
+    device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "cpu",
+    only: Annotated[str | None, typer.Option(help="Only the runs whose name contains this.")] = None,
+    plan: Annotated[Path | None, typer.Option(help="The plan, a TOML file; the book's own by default.")] = None,
+    record: Annotated[Path | None, typer.Option(help="Where finished runs are taken down; the checkout's record by default.")] = None,
+    episodes: Annotated[int, typer.Option(help="Fresh episodes on which each network is scored.")] = 2000,
+) -> None:
+    """Work through the plan of what is still to be trained, the most wanted first.
+
+    Stop it at any moment, kill it if you like, and start it again with the same words: what is done is skipped, the rest goes on where it was. A finished run is a row of the record at once.
+    """
+    from bayeswind_lib.experiments import queue
+
+    plan = plan or queue.PLAN
+    chosen = [entry for entry in queue.entries(plan) if only is None or only in entry.cell.key]
+    if not chosen:
+        raise ValueError(f"no run of {plan} has {only!r} in its name: see `queue --status` for their names")
+    if status:
+        for line in queue.status(chosen, folder, record):
+            typer.echo(line)
+        return
+    if workers < 1:
+        raise ValueError(f"workers is {workers}: at least 1 has to train")
+    training.check_device(device)
+    try:
+        left = queue.work(chosen, folder, record, workers, threads, device, episodes, typer.echo)
+    except training.Interrupted as stopped:
+        typer.echo(f"\n{stopped}")
+        raise typer.Exit(130) from None
+    typer.echo(f"{len(chosen) - left} of {len(chosen)} runs are done; the rows are in {record or queue.record_path()}")
+    raise typer.Exit(1 if left else 0)
 
 
 def _chosen_cells(plan: str, only: str | None, seeds: str | None) -> list[plans.Cell]:

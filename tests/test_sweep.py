@@ -211,7 +211,8 @@ def test_a_cell_that_fails_is_named_and_stops_no_other(disturbed, alone):
 def test_progress_is_one_line_a_cell_with_counts_and_time_left(disturbed):
     _, rows, lines = disturbed
     assert lines[0].startswith("6 cells, 0 done, 6 to run in ")
-    assert [line.split()[0] for line in lines[1:-1]] == [f"[{i}/6]" for i in range(1, 7)]
+    ended = [line for line in lines[1:-1] if " gone, " not in line]  # a slow machine says in between how far it is
+    assert [line.split()[0] for line in ended] == [f"[{i}/6]" for i in range(1, 7)]
     for row in rows:
         (line,) = [line for line in lines if f" {row['key']}: KL {row['kl']:.5f}" in line]
         assert re.search(r"; (\d left, about \d\d:\d\d|none left)$", line), line
@@ -582,7 +583,7 @@ def test_a_long_run_says_that_it_lives_and_how_far_it_is(tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "train", functools.partial(engine.train, save_every=0.0))
     training.sweep([LONG], tmp_path, workers=0, report=lines.append, n_episodes=16)
     beats = [line for line in lines if "gone, 0 of 1 ended; begun:" in line]
-    assert any(re.search(rf"{LONG.key} \(step \d+ of {LONG.recipe.steps} saved\)", line) for line in beats), lines
+    assert any(re.search(rf"{LONG.key} \(step \d+ of {LONG.recipe.steps} saved, about [\d:]+ left\)", line) for line in beats), lines
     n_lines = len(lines)
     time.sleep(0.1)
     assert len(lines) == n_lines  # nothing is said of what has ended

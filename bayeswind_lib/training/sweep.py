@@ -140,6 +140,7 @@ def _row(cell: Cell, record: dict, scores: dict) -> dict:
         | {"n_episodes": scores["n_episodes"]}
         | {f"{what}_to": reached(record["curve"], what) for what in ("episodes", "seconds")}
         | {"curve": thinned(record["curve"])}
+        | ({"stage_ends": record["stage_ends"]} if "stage_ends" in record else {})
     )
 
 
@@ -204,13 +205,15 @@ def _lock(file) -> bool:
 
 
 def attempt(
-    cell: Cell, folder: Path, n_episodes: int, device: str = "cpu", threads: int = 1, ticket: str = ""
+    cell: Cell, folder: Path, n_episodes: int, device: str = "cpu", threads: int = 1, ticket: str = "",
+    waits: bool = True,
 ) -> dict:
     """Run a cell unless it has ended or somebody is at it; says what came of it, in JSON types.
 
     Args:
         threads: of the mathematics library.
         ticket: names the sweep, so that `cluster` can stop it.
+        waits: whether to take PATIENCE seconds over a cell that somebody is at.
     Returns:
         {"row": ...}, {"failed": reason}, {"interrupted": message} or {"busy": who is at it}.
     """
@@ -221,7 +224,7 @@ def attempt(
         with owned(lock) as mine:
             row = read_row(cell, folder)
             if row is None and not mine:
-                time.sleep(PATIENCE)
+                time.sleep(PATIENCE if waits else 0)
                 return {"busy": lock.read_text().strip()}
             if stop():
                 return {"interrupted": "stopped before it began"}
@@ -238,10 +241,13 @@ def attempt(
 class Progress:
     """Counts what ends, says so in one line a cell, and estimates the time left."""
 
-    def __init__(self, cells: list[Cell], n_total: int, report: Callable[[str], None]):
+    def __init__(
+        self, cells: list[Cell], n_total: int, report: Callable[[str], None],
+        finished: Callable[[dict], None] = lambda row: None,
+    ):
         self.left = {cell.key: cell.recipe.steps * cell.recipe.batch_size for cell in cells}
         self.begun, self.work, self.n_total = time.monotonic(), 0, n_total
-        self.say, self.failed = report, {}
+        self.say, self.failed, self.finished = report, {}, finished
         self.bar = tqdm(
             total=n_total, initial=n_total - len(cells), unit="cell", file=sys.stdout,
             disable=not sys.stdout.isatty(), dynamic_ncols=True,
@@ -261,6 +267,7 @@ class Progress:
             self.failed[cell.key] = outcome["failed"]
             text = "failed"
         else:
+            self.finished(outcome["row"])
             text = describe(outcome["row"])
         count = f"[{self.n_total - len(self.left)}/{self.n_total}]"
         with tqdm.external_write_mode(file=sys.stdout):
@@ -290,23 +297,36 @@ class Progress:
             self.say(f"failed: {key}: {reason}")
 
 
-def _saved_step(state: Path) -> str:
-    """How far a run is, as its saved state says."""
+def saved_note(state: Path) -> dict | None:
+    """What a run's saved state says of it (step, seconds, recipe, curve), without its weights; None if there is none."""
     try:
         with safe_open(state, framework="pt") as file:
-            note = json.loads(file.metadata()["note"])
+            return json.loads(file.metadata()["note"])
     except (OSError, SafetensorError):
+        return None
+
+
+def seconds_left(note: dict) -> float:
+    """Seconds of training that a run still needs, at its pace so far."""
+    return note["seconds"] / max(note["step"], 1) * (note["recipe"]["steps"] - note["step"])
+
+
+def _saved_step(state: Path) -> str:
+    """How far a run is, as its saved state says, and how long it still needs."""
+    note = saved_note(state)
+    if note is None:
         return "nothing saved yet"
-    return f"step {note['step']} of {note['recipe']['steps']} saved"
+    left = tqdm.format_interval(seconds_left(note))
+    return f"step {note['step']} of {note['recipe']['steps']} saved, about {left} left"
 
 
 @contextlib.contextmanager
-def _pulse(progress: Progress, folder: Path) -> Iterator[None]:
-    """A line every PULSE seconds while this context lasts, so that nobody takes a long run for a dead one."""
+def _pulse(progress: Progress, folder: Path, seconds: float) -> Iterator[None]:
+    """A line every few seconds while this context lasts, so that nobody takes a long run for a dead one."""
     ended = threading.Event()
 
     def beats() -> None:
-        while not ended.wait(PULSE):
+        while not ended.wait(seconds):
             progress.beat(folder)
 
     thread = threading.Thread(target=beats, daemon=True)
@@ -329,7 +349,8 @@ def describe(row: dict) -> str:
 def sweep(
     cells: Iterable[Cell], folder: str | Path, scheduler: str | None = None, workers: int = 2,
     threads_per_worker: int = 1, report: Callable[[str], None] = print,
-    n_episodes: int = N_EPISODES["paper"], device: str = "cpu",
+    n_episodes: int = N_EPISODES["paper"], device: str = "cpu", pulse: float | None = None,
+    finished: Callable[[dict], None] = lambda row: None,
 ) -> list[dict]:
     """Run all cells that have not ended yet.
 
@@ -340,8 +361,9 @@ def sweep(
         workers: processes of the cluster that is started here; 0 works in this process without
             Dask, and so does 1 where Dask is not installed.
         threads_per_worker: of the mathematics library in each; a worker runs one cell at a time.
-        report: takes a line for each cell that ends, and one every PULSE seconds in between.
+        report: takes a line for each cell that ends, and one every `pulse` (PULSE) seconds in between.
         n_episodes, device: as in `run_cell`.
+        finished: takes the row of each cell at once when it has ended.
     Returns:
         the rows of all cells that have ended, in the order of the cells. What failed is reported
         and has no row; a later sweep tries it again.
@@ -354,15 +376,15 @@ def sweep(
     cells = list({cell.key: cell for cell in cells}.values())
     pending = [cell for cell in cells if read_row(cell, folder) is None]
     report(f"{len(cells)} cells, {len(cells) - len(pending)} done, {len(pending)} to run in {folder}")
-    ticket, progress = uuid.uuid4().hex, Progress(pending, len(cells), report)
+    ticket, progress = uuid.uuid4().hex, Progress(pending, len(cells), report, finished)
+    alone = scheduler is None and (workers == 0 or (workers == 1 and not cluster.is_installed()))
     work = functools.partial(
         attempt, folder=folder, n_episodes=n_episodes, device=device, threads=threads_per_worker,
-        ticket=ticket,
+        ticket=ticket, waits=not alone,
     )
-    alone = workers == 0 or (workers == 1 and not cluster.is_installed())
     try:
-        with _pulse(progress, folder):
-            if pending and alone and scheduler is None:
+        with _pulse(progress, folder, PULSE if pulse is None else pulse):
+            if pending and alone:
                 _run_here(pending, work, progress.note)
             elif pending:
                 cluster.run(pending, work, progress, ticket, scheduler, workers)
@@ -372,8 +394,8 @@ def sweep(
 
 
 def _run_here(cells: list[Cell], work: Callable, note: Callable) -> None:
-    """One cell after the other, in this process."""
-    queue = deque(cells)
+    """One cell after the other, in this process; those that somebody else is at come last."""
+    queue, busy = deque(cells), 0
     while queue:
         cell = queue.popleft()
         outcome = work(cell)
@@ -381,6 +403,11 @@ def _run_here(cells: list[Cell], work: Callable, note: Callable) -> None:
             raise Interrupted(outcome["interrupted"])
         if note(cell, outcome):
             queue.append(cell)
+            busy += 1
+            if busy >= len(queue):  # somebody is at every one
+                time.sleep(PATIENCE)
+        else:
+            busy = 0
 
 
 def best(rows: Iterable[dict], by: str = "kl", **wanted) -> dict:

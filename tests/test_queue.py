@@ -1,0 +1,306 @@
+"""The queue: a plan in a file, worked through whatever happens to those who work at it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from _support import ROOT
+
+from bayeswind_lib import training
+from bayeswind_lib.checkpoints import CheckpointError
+from bayeswind_lib.checkpoints.files import read_tensors
+from bayeswind_lib.experiments import queue
+from bayeswind_lib.training import loop, plans
+from bayeswind_lib.training.sweep import owned, read_row, row_path, weights_of
+
+TINY = """
+[[cells]]
+priority = 2
+why = "comes later"
+tunnel = "bijection"
+architecture = "transformer"
+preset = "smoke"
+seeds = [0, 1]
+budgets = [1, 2]
+
+[[cells]]
+priority = 1
+why = "comes first"
+tunnel = "recall"
+architecture = "transformer"
+preset = "smoke"
+label = "curriculum"
+[cells.changes]
+steps = 120
+eval_every = 100
+mastery = 0.3
+curriculum = [{ n_pairs = 1, n_queries = 1, vocabulary = 2 }]
+"""
+CHANGING = {"seconds", "seconds_to", "interruptions", "commit"}  # of a row, from run to run
+
+
+def settled(row: dict) -> dict:
+    return {key: value for key, value in row.items() if key not in CHANGING}
+
+
+@pytest.fixture
+def plan(tmp_path) -> Path:
+    path = tmp_path / "plan.toml"
+    path.write_text(TINY)
+    return path
+
+
+@pytest.fixture(scope="module")
+def smooth(tmp_path_factory) -> tuple[Path, Path]:
+    """The tiny plan worked through without a disturbance: its folder and its record."""
+    place = tmp_path_factory.mktemp("smooth")
+    (place / "plan.toml").write_text(TINY)
+    record = place / "queue.json"
+    assert queue.work(queue.entries(place / "plan.toml"), place / "runs", record, n_episodes=16, report=str) == 0
+    return place / "runs", record
+
+
+def start(plan: Path, folder: Path, record: Path) -> subprocess.Popen:
+    """The command line, in a process of its own."""
+    words = ["queue", "--plan", plan, "--folder", folder, "--record", record, "--episodes", "16"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-c", SAVING, *map(str, words)], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True
+    )
+
+
+# The command line, which saves the state of a run after every update instead of every minute.
+SAVING = """
+import functools, sys
+from bayeswind_lib import __main__ as command_line
+engine = sys.modules["bayeswind_lib.training.sweep"]
+engine.train = functools.partial(engine.train, save_every=0.0)
+command_line.main()
+"""
+
+
+def saved_step(folder: Path, one) -> int:
+    path = folder / "runs" / one.key / loop.STATE
+    return read_tensors(path)[1]["step"] if path.exists() else 0
+
+
+# ---- the plan ------------------------------------------------------------------------------------
+
+
+def test_the_books_own_plan_can_be_run():
+    """Every cell is a run that can begin, and none is there twice; the most wanted come first."""
+    plan = queue.entries()
+    assert [entry.priority for entry in plan] == sorted(entry.priority for entry in plan)
+    assert len({entry.cell.key for entry in plan}) == len(plan) > 50
+    for entry in plan:
+        assert loop.stages(entry.cell.recipe)
+        assert entry.why
+    curricula = [e.cell.recipe for e in plan if e.cell.name == "recall-transformer-classroom-curriculum"]
+    sizes = [(s.n_pairs, s.vocabulary or s.n_keys) for s in loop.stages(curricula[0])]
+    assert sizes == [(2, 2), (2, 4), (4, 8), (4, 16), (8, 32)]
+    assert len(curricula) >= 5 and curricula[0].mastery == 0.97
+
+
+def test_a_table_stands_for_every_combination_first_things_first(plan):
+    entries = queue.entries(plan)
+    assert [(e.priority, e.cell.name, e.cell.recipe.seed, e.cell.recipe.steps) for e in entries] == [
+        (1, "recall-transformer-smoke-curriculum", 0, 120),
+        (2, "bijection-transformer-smoke", 0, 8), (2, "bijection-transformer-smoke", 1, 8),
+        (2, "bijection-transformer-smoke", 0, 16), (2, "bijection-transformer-smoke", 1, 16),
+    ]
+    assert entries[2].cell == plans.cell("bijection", "transformer", preset="smoke", seed=1)
+    plan.write_text(TINY.replace("budgets = [1, 2]", "rates = [0.5]"))
+    half = queue.entries(plan)[1].cell.recipe
+    whole = entries[1].cell.recipe
+    assert (half.learning_rate, half.matrix_learning_rate) == (whole.learning_rate / 2, whole.matrix_learning_rate / 2)
+
+
+def test_a_cell_named_twice_has_its_higher_priority(plan):
+    plan.write_text(TINY + TINY.replace("priority = 2", "priority = 0"))
+    assert [entry.priority for entry in queue.entries(plan)] == [0, 0, 0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("seeds =", "seed =", "table 1 of .*there is no seed: choose among priority"),
+        ('why = "comes later"', "", "table 1 of .*why missing"),
+        ("mastery = 0.3", "mastery = 30", "table 2 of .*mastery is 30"),
+        ("priority = 1", "priority =", "not a plan: expected TOML"),
+        ("[[cells]]", "[[runs]]", "not a plan: expected tables"),
+    ],
+)
+def test_a_plan_that_is_none_is_refused(plan, old, new, words):
+    plan.write_text(TINY.replace(old, new))
+    with pytest.raises(ValueError, match=words):
+        queue.entries(plan)
+
+
+# ---- working through it --------------------------------------------------------------------------
+
+
+def test_a_finished_run_is_a_row_with_its_recipe_and_scores(smooth, plan):
+    folder, record = smooth
+    entries = {entry.cell.key: entry.cell for entry in queue.entries(plan)}
+    rows = json.loads(record.read_text())["runs"]
+    assert [row["key"] for row in rows] == sorted(entries)
+    for row in rows:
+        one = entries[row["key"]]
+        assert training.Recipe.from_dict(row["recipe"]) == one.recipe
+        assert row["recipe_tag"] == one.recipe.tag and row["seed"] == one.recipe.seed
+        assert row["schedule_ended"] and row["seconds"] > 0 and row["device"] and "commit" in row
+        for name in ("kl", "entropy_mae", "accuracy"):
+            assert row[name] is not None and f"{name}_se" in row
+    lines = record.read_text().splitlines()
+    assert len(lines) == len(rows) + 2  # a changed run is a changed line
+
+
+def test_a_curriculums_row_says_when_its_stages_ended(smooth):
+    rows = json.loads(smooth[1].read_text())["runs"]
+    ends = [row.get("stage_ends") for row in rows if "curriculum" in row["name"]]
+    assert len(ends) == 1 and len(ends[0]) == 1 and 0 < ends[0][0] < 120
+    assert all("stage_ends" not in row for row in rows if "curriculum" not in row["name"])
+
+
+def test_kills_at_any_moment_leave_no_trace(smooth, plan, tmp_path):
+    folder, record = tmp_path / "runs", tmp_path / "queue.json"
+    first = queue.entries(plan)[0].cell
+    for least in (1, 40):
+        process = start(plan, folder, record)
+        while process.poll() is None and saved_step(folder, first) < least:
+            time.sleep(0.005)
+        process.kill()
+        process.communicate()
+    assert 40 <= saved_step(folder, first) < 120
+    done = start(plan, folder, record)
+    out, _ = done.communicate()
+    assert done.returncode == 0, out
+    assert "5 of 5 runs are done" in out
+    got, want = (json.loads(path.read_text())["runs"] for path in (record, smooth[1]))
+    assert [settled(row) for row in got] == [settled(row) for row in want]
+    for row in got:
+        weights = [read_tensors(weights_of(row, place))[0] for place in (folder, smooth[0])]
+        assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[1])
+
+
+def test_sigterm_saves_and_says_how_to_go_on(plan, tmp_path):
+    folder, first = tmp_path / "runs", queue.entries(plan)[0].cell
+    process = start(plan, folder, tmp_path / "queue.json")
+    while process.poll() is None and saved_step(folder, first) < 1:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate()
+    assert process.returncode == 130 and "stopped at step" in out
+    assert not (tmp_path / "queue.json").exists()
+
+
+def test_what_is_done_is_not_run_again(smooth, plan, tmp_path, monkeypatch):
+    """Neither with the folder nor in a new checkout that has the record alone."""
+    monkeypatch.setattr(sys.modules["bayeswind_lib.training.sweep"], "run_cell", None)
+    for folder in (smooth[0], tmp_path / "empty"):
+        assert queue.work(queue.entries(plan), folder, smooth[1], report=str) == 0
+
+
+def test_a_row_that_a_killed_process_left_is_taken_down(smooth, plan, tmp_path):
+    """Killed between the end of a run and its line in the record."""
+    entries, record = queue.entries(plan), tmp_path / "queue.json"
+    one = entries[1].cell
+    path = row_path(one, tmp_path)
+    path.parent.mkdir()
+    path.write_text(json.dumps(read_row(one, smooth[0])))
+    assert queue.collect(entries, tmp_path, record) == {one.key}
+    assert queue.recorded(record)[0]["recipe"] == one.recipe.to_dict()
+
+
+def test_many_who_write_at_once_lose_no_row(tmp_path):
+    record = tmp_path / "queue.json"
+    keys = [f"run{number:02}" for number in range(24)]
+
+    def take(key: str) -> None:
+        queue.take_down([{"key": key}], {key: {"steps": 1}}, record, tmp_path)
+
+    threads = [threading.Thread(target=take, args=(key,)) for key in keys]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [row["key"] for row in queue.recorded(record)] == keys
+
+
+def test_rows_that_no_plan_names_any_more_stay(tmp_path):
+    record = tmp_path / "queue.json"
+    queue.take_down([{"key": "b"}], {"b": {}}, record, tmp_path)
+    queue.take_down([{"key": "a", "kl": 1}, {"key": "b", "kl": 2}], {"a": {}, "b": {}}, record, tmp_path)
+    assert queue.recorded(record) == [{"key": "a", "kl": 1, "recipe": {}}, {"key": "b", "recipe": {}}]
+
+
+def test_a_damaged_record_is_not_overwritten(plan, tmp_path):
+    record = tmp_path / "queue.json"
+    record.write_text('{"runs": [')
+    with pytest.raises(CheckpointError, match="not a record of runs"):
+        queue.work(queue.entries(plan), tmp_path / "runs", record, report=str)
+    assert record.read_text() == '{"runs": ['
+
+
+def test_a_run_that_fails_stops_no_other_and_is_counted(plan, tmp_path, monkeypatch):
+    plan.write_text(TINY.replace("seeds = [0, 1]", "seeds = [0]").replace("steps = 120", "steps = 4"))
+    engine = sys.modules["bayeswind_lib.training.sweep"]
+    run_cell, lines = engine.run_cell, []
+
+    def unlucky(one, *words, **settings):
+        if one.recipe.tunnel == "recall":
+            raise RuntimeError("out of memory")
+        return run_cell(one, *words, **settings)
+
+    monkeypatch.setattr(engine, "run_cell", unlucky)
+    entries = queue.entries(plan)
+    assert queue.work(entries, tmp_path / "runs", tmp_path / "queue.json", n_episodes=16, report=lines.append) == 1
+    assert len(queue.recorded(tmp_path / "queue.json")) == 2
+    assert any("failed" in line and "out of memory" in line for line in lines)
+
+
+# ---- what stands ---------------------------------------------------------------------------------
+
+
+def test_the_status_shows_what_stands_and_what_is_next(smooth, plan, tmp_path):
+    entries = queue.entries(plan)
+    lines = queue.status(entries, tmp_path, tmp_path / "none.json")
+    assert [line.split()[0] for line in lines[:-1]] == ["next"] * 5
+    assert "comes first" in lines[0] and "time not known" in lines[0]
+    assert lines[-1].startswith("0 of 5 runs are done") and "5 runs of which no time is known" in lines[-1]
+    assert queue.status(entries, tmp_path, tmp_path / "none.json", upcoming=2)[2].strip() == "and 3 more"
+
+    recall, short = entries[0].cell, entries[1].cell
+    run = loop.start(recall.recipe)
+    run.step, run.seconds = 40, 30.0
+    loop.save_state(run, tmp_path / "runs" / recall.key)
+    record = tmp_path / "queue.json"
+    queue.take_down([read_row(short, smooth[0])], queue.recipes_of(entries), record, tmp_path)
+    with owned(tmp_path / "runs" / recall.key / "lock"):
+        lines = queue.status(entries, tmp_path, record)
+    assert [line.split()[0] for line in lines[:-1]] == ["done", "running", "next", "next", "next"]
+    assert "step 40 of 120 saved, about 01:00 left" in lines[1]
+    assert re.search(r"about \d\d:\d\d left", lines[2])  # a run of the same name has ended
+    assert lines[-1].startswith("1 of 5 runs are done; about 01:0") and "no time" not in lines[-1]
+    assert queue.status(entries, tmp_path, record)[1].startswith("begun")
+
+
+def test_the_command_line_shows_the_status_of_a_choice(plan, tmp_path):
+    words = ["queue", "--status", "--plan", plan, "--folder", tmp_path, "--record", tmp_path / "r.json"]
+    for only, code, text in (("recall", 0, "0 of 1 runs are done"), ("nothing", 2, "no run of .* has 'nothing' in its name")):
+        done = subprocess.run(
+            [sys.executable, "-m", "bayeswind_lib", *map(str, words), "--only", only], cwd=ROOT,
+            capture_output=True, text=True,
+        )
+        assert done.returncode == code
+        assert re.search(text, done.stdout + done.stderr)
