@@ -12,7 +12,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from scipy import stats
 
 import bayeswind_lib as bw
 from bayeswind_lib.baselines import hmm as baselines
@@ -384,47 +383,9 @@ TOLERANCE = {"p_0.5": 0.006, "p_0.9": 0.0004, "best_constant": 0.004} | dict.fro
 )
 
 
-def posterior_constants(episodes) -> dict:
-    """What the task itself fixes, from its episodes; JSON types, entropies in bits.
-
-    `entropy_by_position` lists the mean entropy of the exact answer at each position, `entropy_sd`
-    its spread over all episodes and positions, `p_max_above` how often the likeliest outcome has
-    more than that probability. The `_mae` entries are entropy errors of guesses that are no
-    distributions: one number for all positions (the best is the median), one a position, and one
-    an episode (which needs the oracle).
-    """
-    entropy = entropy_bits(episodes.posterior.log2())  # (B, K)
-    likeliest = episodes.posterior.amax(-1)
-    middle, mean = entropy.median(), entropy.mean()
-    errors = {
-        "best_constant_mae": entropy - middle,
-        "mean_constant_mae": entropy - mean,
-        "position_median_mae": entropy - entropy.median(0).values,
-        "episode_median_mae": entropy - entropy.median(1, keepdim=True).values,
-    }
-    result = {
-        "n_episodes": len(entropy),
-        "mean_entropy": float(mean),
-        "mean_entropy_se": mean_error(entropy),
-        "entropy_by_position": entropy.mean(0).tolist(),
-        "entropy_sd": float(entropy.std()),
-        "mean_max": float(likeliest.mean()),
-        "p_max_above": {str(p): float((likeliest > p).double().mean()) for p in (0.5, 0.9)},
-        "best_constant": float(middle),
-    }
-    for name, error in errors.items():
-        result |= {name: float(error.abs().mean()), f"{name}_se": mean_error(error.abs())}
-    return result
-
-
-def mean_error(cells: torch.Tensor) -> float:
-    """Standard error of the mean of (B, K), positions of one episode not being independent."""
-    return float(stats.sem(cells.mean(1)))
-
-
 @pytest.mark.parametrize("generator", ["grid", "raw"])
 def test_what_the_task_fixes_is_as_printed(generator):
-    constants = posterior_constants(bw.tunnels.HMM(generator=generator).sample(N_HERE, rng(2027)))
+    constants = baselines.posterior_constants(bw.tunnels.HMM(generator=generator).sample(N_HERE, rng(2027)))
     measured = constants | {f"p_{p}": constants["p_max_above"][p] for p in ("0.5", "0.9")}
     for name, printed in PRINTED_CONSTANTS[generator].items():
         assert abs(measured[name] - printed) < TOLERANCE[name], name
@@ -449,7 +410,7 @@ def test_small_sizes_are_as_printed(size):
     n = 10_000
     tunnel = bw.tunnels.HMM(size, size)
     episodes = tunnel.sample(n, rng(size))
-    constants = posterior_constants(episodes)
+    constants = baselines.posterior_constants(episodes)
     entropy, uniform, emission, both, best = PRINTED_SMALL[size]
     scores = [
         z_score(constants["mean_entropy"], constants["mean_entropy_se"], entropy, 30_000, n),
@@ -465,7 +426,7 @@ def test_small_sizes_are_as_printed(size):
 
 def test_the_best_constant_is_the_best():
     tunnel = bw.tunnels.HMM(3, 3)
-    constants = posterior_constants(tunnel.sample(400, rng(13)))
+    constants = baselines.posterior_constants(tunnel.sample(400, rng(13)))
     entropy = entropy_bits(tunnel.sample(400, rng(13)).posterior.log2())
     errors = [float((entropy - c / 500).abs().mean()) for c in range(800)]
     assert min(errors) == pytest.approx(constants["best_constant_mae"], abs=1e-4)

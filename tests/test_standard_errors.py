@@ -7,11 +7,13 @@ Every one is computed from one sample, here for 400 samples, and compared with t
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
+from bayeswind_lib.baselines import hmm
 from bayeswind_lib.dynamics import race
 from bayeswind_lib.experiments import races, sampling
 from bayeswind_lib.ledger import trained
@@ -59,7 +61,14 @@ def sampled(n: int, draw: np.random.Generator) -> list[tuple[float, float]]:
     return [(found["x"], found["x_se"])]
 
 
-@pytest.mark.parametrize(("measure", "n"), [(bench, 48), (raced, 12), (of_claims, 12), (seeds, 12), (sampled, 48)])
+def constants(n: int, draw: np.random.Generator) -> list[tuple[float, float]]:
+    """Of what an HMM task fixes: n episodes of three posteriors over two states, which share their episode's belief."""
+    p = torch.tensor(np.clip(draw.beta(1, 3, size=(n, 1)) + 0.01 * draw.normal(size=(n, 3)), 1e-3, 1 - 1e-3))
+    found = hmm.posterior_constants(SimpleNamespace(posterior=torch.stack([p, 1 - p], -1)))
+    return [(found["mean_entropy"], found["mean_entropy_se"])]
+
+
+@pytest.mark.parametrize(("measure", "n"), [(bench, 48), (raced, 12), (of_claims, 12), (seeds, 12), (sampled, 48), (constants, 48)])
 def test_a_standard_error_is_the_scatter_of_repeated_measurements(measure, n):
     draw = np.random.default_rng(5)
     found = np.array([measure(n, draw) for _ in range(REPEATS)])  # (repeats, measures, 2)

@@ -16,7 +16,7 @@ import torch
 
 from bayeswind_lib import scoring
 from bayeswind_lib.baselines.base import Baseline, Uniform
-from bayeswind_lib.tunnels import HMM
+from bayeswind_lib.tunnels import HMM, Episodes
 from bayeswind_lib.tunnels.hmm import forward_filter, on_grid, transport
 
 STARTS = ("stationary", "uniform")
@@ -370,3 +370,42 @@ def hmm_baselines(
             predictor["per_position"] = {m: score.per_position[m].tolist() for m in measures}
         result[name] = predictor
     return result
+
+
+def posterior_constants(episodes: Episodes) -> dict:
+    """What the task itself fixes, from its episodes; JSON types, entropies in bits.
+
+    `entropy_by_position` lists the mean entropy of the exact answer at each position, `entropy_sd`
+    its spread over all episodes and positions, `p_max_above` how often the likeliest outcome has
+    more than that probability. The `_mae` entries are entropy errors of guesses that are no
+    distributions: one number for all positions (the best is the median), one a position, and one
+    an episode (which needs the oracle).
+    """
+    entropy = scoring.entropy_bits(episodes.posterior.log2())  # (B, K)
+    likeliest = episodes.posterior.amax(-1)
+    middle, mean = entropy.median(), entropy.mean()
+    errors = {
+        "best_constant_mae": entropy - middle,
+        "mean_constant_mae": entropy - mean,
+        "position_median_mae": entropy - entropy.median(0).values,
+        "episode_median_mae": entropy - entropy.median(1, keepdim=True).values,
+    }
+    result = {
+        "n_episodes": len(entropy),
+        "mean_entropy": float(mean),
+        "mean_entropy_se": _standard_error(entropy),
+        "entropy_by_position": entropy.mean(0).tolist(),
+        "entropy_sd": float(entropy.std()),
+        "mean_max": float(likeliest.mean()),
+        "p_max_above": {str(p): float((likeliest > p).double().mean()) for p in (0.5, 0.9)},
+        "best_constant": float(middle),
+    }
+    for name, error in errors.items():
+        result |= {name: float(error.abs().mean()), f"{name}_se": _standard_error(error.abs())}
+    return result
+
+
+def _standard_error(cells: torch.Tensor) -> float:
+    """Of the mean of (B, K): positions of one episode are not independent."""
+    means = cells.mean(1)
+    return float(means.std() / math.sqrt(len(means)))
