@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import shlex
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import nbformat
 
-from _support import ROOT, Finished, run, run_python, single_threaded
+from _support import Finished, run, run_python, single_threaded
 
 NBVAL = (
     "-m", "pytest", "--nbval-lax", "-p", "no:cacheprovider", "-p", "no:xdist",
@@ -21,7 +20,6 @@ NBVAL = (
     "--nbval-kernel-startup-timeout=1800", "--nbval-cell-timeout=1800",  # no clock: a busy machine is no fault
 )  # fmt: skip
 WORKER = Path(__file__).with_name("_papermill_worker.py")
-COMMAND = re.compile(r"\s*(?:[$!]\s*)?((?:\S*python\S* -m )?papermill\s+.*\.ipynb.*)$")
 MAGIC = re.compile(r"^(\s*)[%!].*$", re.M)
 
 
@@ -174,36 +172,22 @@ def papermill(
     return Executed(done, read(output) if output.is_file() else None)
 
 
-@dataclass(frozen=True)
-class DocumentedCommand:
-    """A papermill command that a document tells the reader to type."""
-
-    document: Path
-    words: tuple[str, ...]
-
-    @property
-    def notebook(self) -> Path:
-        """The notebook that it runs."""
-        paths = [ROOT / word for word in self.words if word.endswith(".ipynb")]
-        return paths[0] if paths else ROOT / "no notebook in this command"
-
-    @property
-    def parameters(self) -> dict[str, str]:
-        """Its `-p name value` pairs."""
-        places = [i for i, word in enumerate(self.words) if word == "-p"]
-        return {self.words[i + 1]: self.words[i + 2] for i in places}
+def calls_of(source: str, name: str) -> list[ast.Call]:
+    """The calls of `name(...)` or `something.name(...)` in a cell."""
+    nodes = ast.walk(ast.parse(MAGIC.sub(r"\1pass", source)))
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    return [c for c in calls if name in (getattr(c.func, "attr", None), getattr(c.func, "id", None))]
 
 
-def documented_commands(documents: Iterable[Path]) -> list[DocumentedCommand]:
-    """Every papermill command in the documents, continuation lines joined."""
-    found = []
-    for document in documents:
-        text = document.read_text("utf-8").replace("\\\n", " ")
-        for line in text.splitlines():
-            if match := COMMAND.match(line):
-                words = shlex.split(match[1], comments=True)
-                found.append(DocumentedCommand(document, tuple(words)))
-    return found
+def names_in(node: ast.AST) -> set[str]:
+    """The variables that an expression reads."""
+    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+
+
+def trains(notebook: nbformat.NotebookNode) -> bool:
+    """Whether a chapter trains a network at the size of its preset."""
+    recipes = [call for cell in code_cells(notebook) for call in calls_of(cell.source, "recipe")]
+    return any("preset" in names_in(call) for call in recipes)
 
 
 def branches_on(source: str, name: str) -> list[int]:

@@ -281,9 +281,62 @@ def test_a_notebook_is_plain_complete_and_without_outputs(small_root):
     assert notebook.cells[3].metadata.tags == ["parameters"]
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert all(cell.outputs == [] and cell.execution_count is None for cell in code)
-    assert notebook.metadata.accelerator == "GPU"
-    assert notebook.metadata.colab.gpuType == "T4"
+    assert "accelerator" not in notebook.metadata and "gpuType" not in notebook.metadata.colab
     assert notebook.metadata.kernelspec.name == "python3"
+
+
+def test_a_chapter_that_leaves_the_device_open_asks_colab_for_a_gpu(small_root):
+    change(small_root / "chapters/01_one.md", "seed = 0", 'seed = 0\ndevice = "auto"  # a GPU, if there is one')
+    assert build_notebooks.make(small_root) == []
+    notebook = nbformat.read(small_root / "chapters/01_one.ipynb", as_version=4)
+    assert (notebook.metadata.accelerator, notebook.metadata.colab.gpuType) == ("GPU", "T4")
+
+
+FOLDABLE = """
+```{code-cell} ipython3
+:tags: [hide-input]
+
+def dice(number):
+    \"\"\"Random numbers for one purpose.
+
+    More words.
+    \"\"\"
+```
+
+```{code-cell} ipython3
+:tags: [hide-input]
+
+# Both scores.
+x = 1
+```
+
+```{code-cell} ipython3
+:tags: [hide-input]
+
+%time bw.figures.glue("x", 1)
+```
+
+```{code-cell} ipython3
+shown = 1
+```
+"""
+
+
+def test_what_is_folded_on_the_page_is_folded_in_jupyterlab_and_on_colab(small_root):
+    path = small_root / "chapters/01_one.md"
+    path.write_text(path.read_text() + FOLDABLE)
+    assert build_notebooks.make(small_root) == []
+    notebook = nbformat.read(small_root / "chapters/01_one.ipynb", as_version=4)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    folded = [cell for cell in code if cell.metadata.get("cellView") == "form"]
+    assert folded == [cell for cell in code if cell.metadata.get("jupyter", {}).get("source_hidden")]
+    assert folded == [code[0], *code[-4:-1]]  # the setup cell too
+    titles = [cell.source.splitlines()[0] for cell in folded]
+    assert all(title.startswith("#@title ") for title in titles)
+    assert [title.removeprefix("#@title ") for title in titles[1:]] == [
+        "Random numbers for one purpose", "Both scores", "Numbers for the text",
+    ]
+    assert code[-1].source == "shown = 1" and "#@title" not in path.read_text()
 
 
 def test_making_twice_gives_the_same_bytes(small_root):

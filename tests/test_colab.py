@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -35,7 +36,7 @@ from _support_colab import (
     wheel_cache,
     with_dependencies,
 )
-from _support_notebooks import code_cells, nbval, read, tagged
+from _support_notebooks import code_cells, nbval, read, tagged, trains
 from _support_site import Page
 
 from tools import address
@@ -71,10 +72,13 @@ def repository(tmp_path_factory, tag):
     return tagged_repository(tmp_path_factory.mktemp("repository"), tag)
 
 
-def test_colab_gives_a_gpu(notebook):
-    metadata = read(notebook).metadata
-    assert metadata["accelerator"] == "GPU"
-    assert metadata["colab"]["gpuType"] == "T4"
+def test_colab_gives_a_gpu_where_a_chapter_trains(notebook):
+    stored = read(notebook)
+    (parameters,) = tagged(stored, "parameters")
+    asks = 'device = "auto"' in parameters.source
+    assert asks == trains(stored)
+    assert stored.metadata.get("accelerator") == ("GPU" if asks else None)
+    assert stored.metadata["colab"].get("gpuType") == ("T4" if asks else None)
 
 
 def test_nothing_is_stored_but_the_source(notebook):
@@ -251,6 +255,45 @@ def first(tmp_path_factory, repository):
     assert outcome.passed, outcome.error
     printed = notebook.cells[-1].outputs[0].text.strip()
     return environment, printed, wheel_cache(folder / "pip", folder / "cache")
+
+
+def test_a_setup_cell_that_cannot_install_says_so_in_one_sentence(tmp_path):
+    """Where the address leads nowhere: no output of pip, no trace, what to do; and the cell counts as failed."""
+    environment, variables = reader(tmp_path / "colab", tmp_path / "nothing")
+    cell = nbformat.v4.new_code_cell(bootstrap(sorted(CHAPTERS.glob("*.ipynb"))[0]))
+    command = colab_check.kernel_command(python_of(environment))
+    notebook = nbformat.v4.new_notebook(cells=[cell])
+    outcome = colab_check.run(notebook, "setup", tmp_path / "run", command, variables)
+    assert outcome.failed == 1
+    (output,) = notebook.cells[0].outputs
+    (shown,) = output["traceback"]
+    assert shown == output["evalue"] and shown.count("\n") == 0
+    assert settings()["repository"]["url"] in shown and "run this cell again" in shown
+
+
+SHORT = """
+import functools
+import bayeswind_lib as bw
+few = {"steps": 3, "batch_size": 4, "eval_episodes": 4}
+bw.training.recipe = functools.partial(bw.training.recipe, **few)
+"""
+
+
+def test_the_published_scale_trains_in_a_cell_of_colab_as_written(first, tmp_path, tag, repository):
+    """What chapter 3 says to type, in Colab's stand-in, with three small updates; again, and it goes on from there."""
+    text = (CHAPTERS / "03_training.md").read_text("utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
+    (typed,) = [block for block in blocks if "training.train(" in block]
+    assert '"paper"' in typed and "resume=True" in typed and '"auto"' in typed
+    end = 'print(record["steps"], record["recipe"]["precision"] != "auto", record["interruptions"])'
+    sources = (bootstrap(CHAPTERS / "03_training.ipynb"), SHORT, typed, end, "bw.training.loop.update = None", typed, end)
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
+    environment, _, _ = first
+    variables = only(environment, **instead_of(settings()["repository"]["url"], repository))
+    command = colab_check.kernel_command(python_of(environment))
+    outcome = colab_check.run(notebook, "typed", tmp_path / "run", command, variables)
+    assert outcome.passed, outcome.error
+    assert notebook.cells[3].outputs[0].text == notebook.cells[6].outputs[0].text == "3 True 0\n"
 
 
 def test_the_setup_cell_installs_the_tag(first, repository, tag):

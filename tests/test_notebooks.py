@@ -1,4 +1,4 @@
-"""What every notebook offers, and the commands that run one: papermill's, and the documented one for a GPU.
+"""What every notebook offers, and papermill's way to run one.
 
 In `read` nbval runs every notebook in the stand-in of Colab (test_colab.py), and the build runs every cell; in
 `smoke` test_canaries.py does.
@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import pytest
 
-from _support import CHAPTERS, ROOT, run, single_threaded
+from _support import CHAPTERS
 from _support import notebooks as all_notebooks
 from _support_notebooks import (
-    Executed,
     UnknownParameter,
     branches_on,
-    check_parameters,
+    calls_of,
     code_cells,
-    documented_commands,
+    names_in,
     papermill,
     parameter_names,
     read,
     tagged,
+    trains,
 )
-
-PRESETS = ("smoke", "read", "classroom", "paper")
 
 
 def test_there_is_a_notebook_for_every_chapter():
@@ -33,12 +31,58 @@ def test_there_is_a_notebook_for_every_chapter():
 
 
 def test_one_parameters_cell(notebook):
-    """A chapter has one cell of parameters; its preset is `read`, its device the CPU."""
-    (cell,) = tagged(read(notebook), "parameters")
+    """A chapter has one cell of parameters, its preset is `read`; the device is open where it trains."""
+    stored = read(notebook)
+    (cell,) = tagged(stored, "parameters")
     values: dict = {}
     exec(compile(cell.source, notebook.name, "exec"), values)
-    assert (values["preset"], values["device"]) == ("read", "cpu")
+    assert values["preset"] == "read"
     assert {"preset", "seed", "device", "steps"} <= parameter_names(notebook)
+    if trains(stored):
+        kept = {name: values[name] for name in ("device", "precision", "folder", "resume")}
+        assert kept == {"device": "auto", "precision": "auto", "folder": None, "resume": True}
+    else:
+        assert values["device"] == "cpu" and "precision" not in values
+
+
+def test_which_chapters_train():
+    """At the size of a preset; networks of fixed, small size that a page trains in seconds stay on the CPU."""
+    assert [path.stem[:2] for path in all_notebooks() if trains(read(path))] == ["03", "07", "19"]
+
+
+def test_a_chapter_that_trains_uses_what_its_parameters_say(notebook):
+    stored = read(notebook)
+    if not trains(stored):
+        return
+    calls = [call for cell in code_cells(stored) for call in calls_of(cell.source, "train")]
+    assert calls and all({"folder", "device", "resume"} <= names_in(call) for call in calls)
+    others = [c.source for c in code_cells(stored) if c not in tagged(stored, "parameters")]
+    assert any("precision=precision" in source for source in others)
+
+
+def test_a_run_that_was_kept_is_gone_on_with(tmp_path, monkeypatch):
+    """Chapter 3's own cells, twice with one folder: the second time not one update is computed."""
+    import bayeswind_lib as bw
+
+    stored = read(CHAPTERS / "03_training.ipynb")
+    (parameters,) = tagged(stored, "parameters")
+    cells = [c.source for c in code_cells(stored) if calls_of(c.source, "recipe") or calls_of(c.source, "train")]
+    assert len(cells) == 2
+    asked = {"preset": "smoke", "steps": 4, "folder": tmp_path / "run", "device": "cpu", "precision": "bfloat16"}
+
+    def run_cells() -> dict:
+        space = {"bw": bw}
+        exec(parameters.source, space)
+        space.update(asked)
+        for source in cells:
+            exec(source, space)
+        return space["record"]
+
+    first = run_cells()
+    assert (first["steps"], first["recipe"]["precision"]) == (4, "bfloat16")
+    monkeypatch.delattr(bw.training.loop, "update")
+    again = run_cells()
+    assert again["curve"] == first["curve"] and again["steps"] == 4
 
 
 def test_a_preset_changes_parameters_only(notebook):
@@ -65,54 +109,3 @@ def test_the_wrapper_refuses_an_unknown_parameter(tmp_path):
     with pytest.raises(UnknownParameter, match="stepz.*steps"):
         papermill(notebook, tmp_path, {"preset": "smoke", "stepz": 3})
     assert not list(tmp_path.iterdir()), "something ran before the refusal"
-
-
-def documents():
-    """Every document that may tell the reader to type a papermill command."""
-    return [*ROOT.glob("*.md"), *CHAPTERS.glob("*.md"), *(ROOT / "book").rglob("*.md")]
-
-
-def test_documented_commands_name_real_notebooks_and_parameters():
-    commands = documented_commands(documents())
-    assert commands, "no document shows a papermill command"
-    for command in commands:
-        assert command.notebook.is_file(), f"{command.document.name}: {' '.join(command.words)}"
-        check_parameters(command.notebook, command.parameters)
-        assert command.parameters.get("preset", "read") in PRESETS
-
-
-def gpu_commands():
-    """The documented commands that train at the published scale on a GPU."""
-    wanted = {"preset": "paper", "device": "cuda"}.items()
-    return [c for c in documented_commands(documents()) if wanted <= c.parameters.items()]
-
-
-def test_the_gpu_command_is_documented_once_and_the_same_everywhere():
-    assert {" ".join(c.words) for c in gpu_commands()}, "no documented command trains on a GPU"
-    assert len({c.words for c in gpu_commands()}) == 1
-
-
-def test_the_gpu_command_runs_with_few_steps_on_the_cpu(tmp_path, report_seconds):
-    """The very words that the reader types, with `-p steps 3 -p device cpu` added at their end."""
-    command = gpu_commands()[0]
-    output = tmp_path / "executed.ipynb"
-    words = list(command.words[command.words.index("papermill") + 1 :])
-    places = [i for i, word in enumerate(words) if word.endswith(".ipynb")]
-    assert len(places) == 2, "the command names a notebook and where the executed one goes"
-    words[places[1]] = str(output)
-    extra = ["-p", "steps", "3", "-p", "device", "cpu", "--no-progress-bar"]
-    done = run(["python", "-m", "papermill", *words, *extra], cwd=ROOT, env=with_this_python())
-    report_seconds("papermill, paper, 3 steps on the CPU", done.seconds)
-    assert done.code == 0, done.tail()
-    ran, stored = Executed(done, read(output)).cells, code_cells(read(command.notebook))
-    assert [c.source for c in ran] == [c.source for c in stored]
-
-
-def with_this_python() -> dict[str, str]:
-    """An environment in which `python` is the interpreter that runs the tests."""
-    import os
-    import sys
-    from pathlib import Path
-
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    return single_threaded(PATH=path)

@@ -26,7 +26,7 @@ from pathlib import Path
 # ipykernel comes first: tqdm asks at its import whether it runs in a notebook.
 IMPORTS = (
     "ipykernel.kernelapp", "ipykernel.ipkernel", "ipykernel.zmqshell",
-    "torch", "matplotlib.pyplot", "sklearn.cluster", "sklearn.decomposition",
+    "torch", "torch._dynamo", "matplotlib.pyplot", "sklearn.cluster", "sklearn.decomposition",
     "sklearn.linear_model", "sklearn.metrics", "sklearn.mixture",
     "bayeswind_lib", "bayeswind_lib.dynamics", "bayeswind_lib.exercises", "bayeswind_lib.figures",
     "bayeswind_lib.language", "bayeswind_lib.ledger", "bayeswind_lib.probes",

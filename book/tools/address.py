@@ -27,12 +27,27 @@ PLACEHOLDER = """\
 import bayeswind_lib"""
 
 BOOTSTRAP = """\
-# Setup. Does nothing in a checkout of the book; on Colab it adds the book's small helper package.
+#@title Setup: adds the helper package on Colab, does nothing in a checkout of the book
 import importlib.util
 
+from IPython.utils.capture import capture_output
+
+
+class NotInstalled(ImportError):
+    def _render_traceback_(self):
+        return [str(self)]
+
+
 if importlib.util.find_spec("bayeswind_lib") is None:
-    %pip install -q --no-deps "bayeswind-lib @ git+{repository}@{tag}"
-import bayeswind_lib  # fail here, not three cells later: a failing %pip does not raise"""
+    with capture_output():
+        %pip install -q --no-deps "bayeswind-lib @ git+{repository}@{tag}"
+    importlib.invalidate_caches()
+if importlib.util.find_spec("bayeswind_lib") is None:
+    raise NotInstalled(
+        "The book's helper package could not be installed from {repository} (version {tag}): "
+        "check that the address opens in a browser, then run this cell again."
+    )
+import bayeswind_lib"""
 
 
 @cache

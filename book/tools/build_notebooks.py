@@ -11,6 +11,7 @@ is left alone: another processor must not rewrite it. Nobody edits an .ipynb.
 from __future__ import annotations
 
 import argparse
+import ast
 import hashlib
 import json
 import re
@@ -26,10 +27,18 @@ from . import address
 from .plain_markdown import Book, agrees, caption, left_over, plain, settle
 
 METADATA = {
-    "accelerator": "GPU",
-    "colab": {"gpuType": "T4", "provenance": []},
+    "colab": {"provenance": []},
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
+}
+# A chapter that trains at a preset's size leaves the device open; only it asks Colab for a GPU.
+GPU = {"accelerator": "GPU", "colab": {"gpuType": "T4", "provenance": []}}
+OPEN_DEVICE = re.compile(r'^device = "auto"', re.M)
+# What is folded on the page is folded in JupyterLab and, as a form with a title, on Colab.
+FOLDED = {
+    "hide-input": {"jupyter": {"source_hidden": True}, "cellView": "form"},
+    "bootstrap": {"jupyter": {"source_hidden": True}, "cellView": "form"},
+    "hide-output": {"jupyter": {"outputs_hidden": True}},
 }
 HEAD = """\
 *This notebook is made from [{title}]({page}), a chapter of [{book}]({site}). It runs from top to \
@@ -91,9 +100,37 @@ def cells_of(notebook, book: Book, bootstrap: str) -> list:
 
 
 def code_cell(source: str, cell):
-    """A code cell that keeps its tags and loses what only Sphinx reads."""
+    """A code cell with its tags, folded where the page folds it, without what only Sphinx reads."""
     metadata = {k: v for k, v in cell.metadata.items() if k != "mystnb"}
+    for tag in metadata.get("tags", []):
+        metadata |= FOLDED.get(tag, {})
+    if "cellView" in metadata and not source.startswith("#@title"):
+        source = f"#@title {fold_title(source)}\n{source}"
     return nbformat.v4.new_code_cell(source, metadata=metadata)
+
+
+def fold_title(source: str) -> str:
+    """What Colab shows in place of a folded cell.
+
+    The first sentence of its first function, else its first comment, else of what kind it is.
+
+    >>> fold_title("def dice(n):\\n    'A generator of random numbers.'")
+    'A generator of random numbers'
+    >>> fold_title("glue('kl', score.kl)"), fold_title("assert score.kl < 1")
+    ('Numbers for the text', 'Checks')
+    """
+    try:
+        body = ast.parse(source).body
+    except SyntaxError:  # a line of IPython's own
+        body = []
+    named = [node for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
+    if words := next(filter(None, map(ast.get_docstring, named)), ""):
+        return words.splitlines()[0].rstrip(".")
+    if source.startswith("# "):
+        return source.splitlines()[0].removeprefix("# ").rstrip(".")
+    if "glue(" in source:
+        return "Numbers for the text"
+    return "Checks" if source.startswith("assert") else "Code"
 
 
 def caption_cell(cell, book: Book) -> list:
@@ -129,7 +166,10 @@ def convert(source: Path, book: Book, root: Path = address.ROOT) -> nbformat.Not
     cells.insert(0, nbformat.v4.new_markdown_cell(head))
     for index, cell in enumerate(cells):
         cell.id = hashlib.sha256(f"{source.stem}/{index}".encode()).hexdigest()[:8]
-    made = nbformat.v4.new_notebook(cells=cells, metadata=json.loads(json.dumps(METADATA)))
+    settings = [c.source for c in cells if "parameters" in c.metadata.get("tags", [])]
+    asks = any(map(OPEN_DEVICE.search, settings))
+    metadata = json.loads(json.dumps(METADATA | (GPU if asks else {})))
+    made = nbformat.v4.new_notebook(cells=cells, metadata=metadata)
     made.nbformat_minor = 5
     nbformat.validate(made)
     return made
