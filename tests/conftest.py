@@ -16,7 +16,7 @@ from _support_browser import chromium, compressing, served
 
 BOOK = {"browser", "compressing_home", "home", "notebook", "site"}  # pages, a browser, chapters' notebooks
 BOOK_FILES = {
-    "test_browser", "test_canaries", "test_colab", "test_execution", "test_explorers", "test_explorers_controls",
+    "test_browser", "test_canaries", "test_colab", "test_execution", "test_explorers", "test_explorers_controls", "test_fork",
     "test_notebooks", "test_performance", "test_site", "test_weight",
 }  # fmt: skip
 LIMIT = 60.0  # processor seconds of one test: a budget of 12, and 5 times as much on a slower machine

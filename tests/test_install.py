@@ -238,7 +238,7 @@ def test_the_lab_is_installed_on_first_use_only(monkeypatch):
 
 def test_make_offers_every_command_and_no_other():
     listed = re.search(r"^COMMANDS := ((?:.*\\\n)*.*)", (ROOT / "Makefile").read_text(), re.M)[1]
-    only_with_words = {"address", "colab-check", "colab-report", "colab-links"}
+    only_with_words = {"address", "launch", "colab-check", "colab-report", "colab-links"}
     assert set(listed.replace("\\", "").split()) == set(COMMANDS) - only_with_words
 
 

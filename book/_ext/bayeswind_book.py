@@ -354,8 +354,8 @@ def code_key(root: Path) -> str:
     """
     folders = [root / "book/_static", root / WEB, root / "book/_ext", root / "book/_templates"]
     files = [p for folder in folders for p in sorted(folder.rglob("*")) if p.suffix != ".pyc"]
-    # Buttons and links hold the version, which stands in the library's first file.
-    files += [Path(address.__file__), root / LIBRARY / "__init__.py"]
+    # Buttons and links hold the address, and the version from the library's first file.
+    files += [Path(address.__file__), root / "_config.yml", root / LIBRARY / "__init__.py"]
     code = b"".join(path.read_bytes() for path in files if path.is_file())
     return hashlib.sha256(code).hexdigest()
 

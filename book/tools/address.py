@@ -9,7 +9,9 @@ are written by `make notebooks` (`refresh` below).
 
 from __future__ import annotations
 
+import argparse
 import re
+import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -20,6 +22,12 @@ import yaml
 from . import ROOT
 
 MADE = {"README.md": ("<!-- made: {} -->", "<!-- end -->"), "CITATION.cff": ("# made: {}", "# end")}
+
+ADDRESS = re.compile(
+    r"https://github\.com/(?P<owner>[a-z\d](?:[a-z\d-]{0,37}[a-z\d])?)/(?P<name>(?!\.\.?$)[\w.-]{1,100})",
+    re.ASCII | re.IGNORECASE,
+)
+INSTALLED = re.compile(r"git\+(https://github\.com/[^@\"\\]+)@")  # in a notebook's first cell
 
 # What stands in a chapter's .md in place of the cell that a notebook gets.
 PLACEHOLDER = """\
@@ -62,9 +70,30 @@ def settings(root: Path = ROOT) -> dict:
     return parsed(path, path.stat().st_mtime_ns)
 
 
+def parsed_address(text: str) -> tuple[str, str]:
+    """(owner, name) of a repository on GitHub, from any of the ways in which its address is copied.
+
+    Raises:
+        ValueError: if it is not the address of a repository on GitHub.
+    """
+    plain = text.strip().replace("git@github.com:", "https://github.com/", 1)
+    match = ADDRESS.fullmatch(plain.removesuffix("/").removesuffix(".git"))
+    if not match:
+        raise ValueError(f"{text.strip()!r} is not https://github.com/OWNER/NAME")
+    return match["owner"], match["name"]
+
+
 def repository(root: Path = ROOT) -> str:
-    """The address of the repository, without a slash at its end."""
-    return settings(root)["repository"]["url"].rstrip("/")
+    """The address of the repository, https://github.com/OWNER/NAME.
+
+    Raises:
+        ValueError: if `_config.yml` holds another form.
+    """
+    url = settings(root)["repository"]["url"].rstrip("/")
+    canonical = "https://github.com/" + "/".join(parsed_address(url))
+    if url != canonical:
+        raise ValueError(f"_config.yml: write {canonical} instead of {url}")
+    return canonical
 
 
 def site(root: Path = ROOT) -> str:
@@ -73,11 +102,13 @@ def site(root: Path = ROOT) -> str:
     Raises:
         ValueError: if the repository is not of the form https://github.com/OWNER/NAME.
     """
-    match = re.fullmatch(r"https://github\.com/([\w.-]+)/([\w.-]+)", repository(root))
-    if not match:
-        raise ValueError(f"_config.yml: {repository(root)} is not https://github.com/OWNER/NAME")
-    owner, name = match.groups()
-    return f"https://{owner}.github.io/{name}/"
+    return site_of(*parsed_address(repository(root)))
+
+
+def site_of(owner: str, name: str) -> str:
+    """Where GitHub publishes a repository: OWNER.github.io itself, any other in a folder of it."""
+    host = f"{owner.lower()}.github.io"
+    return f"https://{host}/" if name.lower() == host else f"https://{host}/{name}/"
 
 
 def page(document: str, anchor: str = "", root: Path = ROOT) -> str:
@@ -204,7 +235,52 @@ def refresh(root: Path = ROOT, check: bool = False) -> list[str]:
     return stale
 
 
+def moved(text: str, old: tuple[str, str], new: tuple[str, str]) -> str:
+    """A notebook's text with every address of one repository replaced by another's."""
+    pairs = [
+        ("https://github.com/{}/{}".format(*old), "https://github.com/{}/{}".format(*new)),
+        ("/github/{}/{}/blob".format(*old), "/github/{}/{}/blob".format(*new)),
+        (site_of(*old).rstrip("/"), site_of(*new).rstrip("/")),
+    ]
+    for was, will_be in pairs:
+        text = re.sub(rf"{re.escape(was)}(?![\w-])", will_be, text)
+    return text
+
+
+def change(text: str, root: Path = ROOT) -> list[str]:
+    """Give the book another public address, everywhere; returns the files that changed.
+
+    Raises:
+        ValueError: if it is not the address of a repository on GitHub; nothing is changed then.
+    """
+    new = parsed_address(text)
+    config, changed = root / "_config.yml", []
+    line = "  url: https://github.com/" + "/".join(new)
+    pattern = r"(?m)^(?<=^repository:\n)  url: .*$"
+    files = {config: re.sub(pattern, line, config.read_text("utf-8"), count=1)}
+    for path in sorted((root / "chapters").glob("*.ipynb")):
+        kept = path.read_text("utf-8")
+        found = INSTALLED.search(kept)
+        files[path] = moved(kept, parsed_address(found[1]), new) if found else kept
+    for path, content in files.items():
+        if content != path.read_text("utf-8"):
+            path.write_text(content, "utf-8")
+            changed.append(path.relative_to(root).as_posix())
+    return changed + refresh(root)
+
+
 def main(words: Sequence[str] = ()) -> int:
-    """Print what follows from the address."""
+    """Print what follows from the address; with another address, change it first."""
+    parser = argparse.ArgumentParser(prog="python book/tools address", description=main.__doc__)
+    parser.add_argument("address", nargs="?", help="https://github.com/OWNER/NAME")
+    given = parser.parse_args(words)
+    if given.address:
+        try:
+            changed = change(given.address)
+        except ValueError as problem:
+            print(f"error: {problem}", file=sys.stderr)
+            return 2
+        print(f"{len(changed)} files changed: {', '.join(changed) or 'none'}")
+        print("next: build the book (its pages carry it too), commit, and tag: LAUNCH.md\n")
     print(f"repository  {repository()}\nsite        {site()}\n\n{bootstrap_cell()}")
     return 0
