@@ -12,6 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SITE = ROOT / "_build" / "html"
 CHAPTERS = ROOT / "chapters"
+HANGS = 1200  # seconds; no budget: what takes so long will never end, however busy the machine is
 
 
 def in_ci(environ: dict | None = None) -> bool:
@@ -61,7 +62,7 @@ class Finished:
 
 
 def run(
-    command: list, cwd: Path = ROOT, env: dict | None = None, timeout: float = 900
+    command: list, cwd: Path = ROOT, env: dict | None = None, timeout: float = HANGS
 ) -> Finished:
     """Run a command to its end, stdout and stderr together; never raises on a failure."""
     start = time.perf_counter()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from _support import in_ci
+from _support import HANGS, in_ci
 
 from tools import browser
 from tools.serving import compressing, served, slow_line  # noqa: F401 - tests take them from here
@@ -159,6 +159,14 @@ AXE = """async ({structure, layout, colour, frame, kinds}) => {
 }"""
 
 
+FRAMES = "n => new Promise(done => { const step = () => n-- ? requestAnimationFrame(step) : done(); step(); })"
+
+
+def frames(page, number: int) -> None:
+    """Wait until a page has been drawn so many times more: on a busy machine that takes longer."""
+    page.evaluate(FRAMES, number)
+
+
 def chromium_path() -> str:
     """The Chromium that book/tools/browser.py finds, or a skip with the reason; in CI a failure."""
     path = browser.find()
@@ -215,7 +223,7 @@ class Reader:
         self.context = browser.new_context(
             viewport=SIZES[size], color_scheme=scheme, service_workers="block"
         )
-        self.context.set_default_timeout(90_000)
+        self.context.set_default_timeout(HANGS * 1000)
         self.seen, self.kinds = Seen(), {}  # and, by theme, the looks whose colours were compared
         self.context.route("**/*", self._gate)
         self.page = self.context.new_page()

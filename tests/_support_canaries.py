@@ -129,16 +129,18 @@ def build_command() -> list[str]:
     return steps.BUILD
 
 
-def small_book(folder: Path, text: str) -> Finished:
-    """Build a book of one page with this book's own settings, extensions and options."""
+def small_book(folder: Path, text: str, **more: str) -> Finished:
+    """Build a book of one page, or of more, with this book's own settings, extensions and options."""
     for name in ("_ext", "tools"):
         shutil.copytree(ROOT / "book" / name, folder / "book" / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("book/_static", "book/_templates", "bayeswind_lib/widgets/web"):
         shutil.copytree(ROOT / name, folder / name)
     for name in ("_config.yml", "requirements.txt", "book/references.bib", "book/glossary.toml", "bayeswind_lib/__init__.py"):
         shutil.copy(ROOT / name, folder / name)
-    (folder / "_toc.yml").write_text("format: jb-book\nroot: page\n")
-    (folder / "page.md").write_text(HEADER + text)
+    chapters = "".join(f"- file: {name}\n" for name in more)
+    (folder / "_toc.yml").write_text("format: jb-book\nroot: page\n" + (f"chapters:\n{chapters}" if more else ""))
+    for name, content in {"page": text, **more}.items():
+        (folder / f"{name}.md").write_text(HEADER + content)
     return run_python(*build_command(), cwd=folder)
 
 

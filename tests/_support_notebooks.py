@@ -12,12 +12,12 @@ from pathlib import Path
 
 import nbformat
 
-from _support import Finished, run, run_python, single_threaded
+from _support import HANGS, Finished, run, run_python, single_threaded
 
 NBVAL = (
     "-m", "pytest", "--nbval-lax", "-p", "no:cacheprovider", "-p", "no:xdist",
     "-o", "addopts=", "-q", "--no-header", "--tb=short",
-    "--nbval-kernel-startup-timeout=1800", "--nbval-cell-timeout=1800",  # no clock: a busy machine is no fault
+    f"--nbval-kernel-startup-timeout={HANGS}", f"--nbval-cell-timeout={HANGS}",
 )  # fmt: skip
 WORKER = Path(__file__).with_name("_papermill_worker.py")
 MAGIC = re.compile(r"^(\s*)[%!].*$", re.M)
@@ -152,7 +152,7 @@ def papermill(
     parameters: dict | None = None,
     options: Iterable[str] = (),
     env: dict | None = None,
-    timeout: float = 900,
+    timeout: float = HANGS,
 ) -> Executed:
     """Run a notebook alone in an empty folder, with parameters it is known to have.
 

@@ -14,10 +14,12 @@ from _support import notebooks, site_folder
 from _support_browser import chromium, compressing, served
 
 
+pytest_plugins = ["pytester"]
 BOOK = {"browser", "compressing_home", "home", "notebook", "site"}  # pages, a browser, chapters' notebooks
 BOOK_FILES = {
-    "test_browser", "test_canaries", "test_colab", "test_execution", "test_explorers", "test_explorers_controls", "test_fork",
-    "test_notebooks", "test_performance", "test_site", "test_weight",
+    "test_browser", "test_build_notebooks", "test_canaries", "test_colab", "test_colab_check", "test_execution", "test_explorers",
+    "test_explorers_controls", "test_fork", "test_minutes", "test_notebooks", "test_pdf", "test_prose", "test_site", "test_terms",
+    "test_weight",
 }  # fmt: skip
 LIMIT = 60.0  # processor seconds of one test: a budget of 12, and 5 times as much on a slower machine
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from _support import CHAPTERS, pages, site_folder
-from _support_browser import SCHEMES, SIZES, THEME_RULES, Reader
+from _support_browser import SCHEMES, SIZES, THEME_RULES, Reader, frames
 from _support_explorer import CONTROLS, FOCUS, MOUNT, pages_with_explorer, play, state
 
 import bayeswind_lib as bw
@@ -192,7 +192,7 @@ def test_no_button_lies_over_an_explorer(browser, home):
     )
     window.page.evaluate("scrollTo(0, 6000)")
     window.page.mouse.wheel(0, -400)
-    window.page.wait_for_timeout(300)
+    frames(window.page, 20)
     assert button.is_visible() == (not window.page.evaluate(shown))
     window.page.locator(".bw-explorer").first.scroll_into_view_if_needed()
     window.page.mouse.wheel(0, -200)

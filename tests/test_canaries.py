@@ -224,6 +224,7 @@ def test_a_notebook_edited_by_hand_is_caught(tmp_path):
 
 CELL = "```{code-cell} ipython3\n%s\n```\n"
 PICTURE = "import matplotlib.pyplot as plt\nplt.figure(figsize=(1, 1)).add_subplot().plot([1, 2]);"
+COLOURS = re.compile(r"\x1b\[[\d;]*m")
 SPOILT = {
     "a label that nobody has": ("{ref}`nowhere`", "nowhere"),
     "a page that is not there": ("{doc}`nowhere`", "nowhere"),
@@ -247,12 +248,17 @@ def test_a_sound_page_builds(tmp_path):
     assert "<h1>A page" in (tmp_path / "_build" / "html" / "page.html").read_text()
 
 
-@pytest.mark.parametrize("fault", SPOILT)
-def test_a_fault_fails_the_build(fault, tmp_path):
-    text, reason = SPOILT[fault]
-    done = small_book(tmp_path, text + "\n")
-    assert done.code != 0, f"{fault}: the book was built all the same"
-    assert reason in done.output
+def test_a_fault_fails_the_build(tmp_path):
+    """Each on a page of its own, all in one build: for each page there is a warning, and one is enough to fail."""
+    faults = {f"fault{number}": fault for number, fault in enumerate(SPOILT)}
+    done = small_book(tmp_path, "", **{page: f"{SPOILT[fault][0]}\n" for page, fault in faults.items()})
+    assert done.code != 0, "the book was built all the same"
+    lines = COLOURS.sub("", done.output).splitlines()
+    for page, fault in faults.items():
+        told = [line for line in lines if f"{page}.md" in line and re.search("WARNING|ERROR", line)]
+        assert told, f"{fault}: no warning names its page\n{done.tail()}"
+        assert SPOILT[fault][1] in done.output
+    assert not [line for line in lines if "/page.md" in line and re.search("WARNING|ERROR", line)]
 
 
 # --- the site's checks ---------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from _support import ROOT, single_threaded
+from _support import HANGS, ROOT, single_threaded
 
 sys.path.append(str(ROOT / "book/_ext"))
 import bayeswind_execute  # noqa: E402
@@ -30,7 +30,7 @@ bayeswind_execute.processors = lambda: {processors}
 bayeswind_execute.IMPORTS = {imports}
 bayeswind_execute.Nursery.possible = {forked} and bayeswind_execute.Nursery.possible
 extensions = ["myst_nb", "bayeswind_execute"]
-root_doc, html_theme, nb_execution_mode, nb_execution_timeout = "index", "basic", "cache", 120
+root_doc, html_theme, nb_execution_mode, nb_execution_timeout = "index", "basic", "cache", 1200
 nb_execution_show_tb = True
 exclude_patterns = ["_build"]
 """
@@ -48,9 +48,7 @@ BUILD = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-N", ".", "_buil
 # Each of two pages waits until the other one runs: one after the other, neither ends.
 MEET = """import os, pathlib, time
 pathlib.Path("{me}.here").touch()
-end = time.time() + 60
 while not pathlib.Path("{other}.here").exists():
-    assert time.time() < end, "the other page does not run"
     time.sleep(0.05)
 print("{me} met {other}, threads:", os.environ.get("OMP_NUM_THREADS"))"""
 
@@ -64,7 +62,7 @@ def book(folder, pages: dict[str, str], processors: int = 2, forked: bool = True
         (folder / f"{name}.md").write_text(PAGE.format(name=name, code=code))
 
     def build():
-        return subprocess.run(BUILD, cwd=folder, capture_output=True, text=True, timeout=300)
+        return subprocess.run(BUILD, cwd=folder, capture_output=True, text=True, timeout=HANGS)
 
     return build
 
@@ -130,7 +128,7 @@ def executed(cells: list[str], folder: Path, **settings) -> list[list[dict]]:
     """What the cells of a notebook put out, cell by cell."""
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     run = bayeswind_execute.single_nb_execution
-    done = run(notebook, cwd=str(folder), timeout=120, allow_errors=False, **settings)
+    done = run(notebook, cwd=str(folder), timeout=HANGS, allow_errors=False, **settings)
     assert done.err is None, done.exc_string
     return [cell.outputs for cell in done.nb.cells]
 
@@ -186,6 +184,6 @@ def test_kernels_end_with_a_build_that_is_interrupted(tmp_path, forked, number):
         assert build.poll() is None, build.stdout.read()
         time.sleep(0.1)
     build.send_signal(number)
-    said = build.communicate(timeout=300)[0]
+    said = build.communicate(timeout=HANGS)[0]
     assert build.returncode != 0 and gone(found), said
     assert len(list(tmp_path.glob("*.of*"))) == 2, said  # the third page was not begun

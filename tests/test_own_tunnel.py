@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import bayeswind_lib as bw
 import pytest
 import torch
-from _support import CHAPTERS, ROOT
+from _support import CHAPTERS, HANGS, ROOT
 from bayeswind_lib.probes import sources
 from bayeswind_lib.baselines import mixture
 
@@ -134,7 +134,7 @@ def promise(request, tmp_path_factory):
     config = bw.tunnels.build(name, bw.training.presets.tunnel_config(name, "smoke")).config
     smoke = {key: value for key, value in config.items() if key in bw.tunnels.find(name).presets["smoke"]}
     words = [sys.executable, "-W", "error::DeprecationWarning", "-c", DRIVER, "my_tunnel.py", name, json.dumps(smoke)]
-    done = subprocess.run(words, cwd=folder, env=environment(), capture_output=True, text=True, timeout=400)
+    done = subprocess.run(words, cwd=folder, env=environment(), capture_output=True, text=True, timeout=HANGS)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     return Promise(name, folder, done.stdout, json.loads(done.stdout.split("RESULT ", 1)[1]))
 
@@ -155,11 +155,12 @@ def test_one_file_has_rows_of_the_ledger_with_null_and_status(promise):
 def test_a_fresh_process_scores_it_with_the_file_alone(promise):
     saved = f"run/{promise.name}-transformer-smoke-seed0.safetensors"
     words = [sys.executable, "-m", "bayeswind_lib", "score", saved, "--tunnel", "my_tunnel.py", "--episodes", "64", "--json"]
-    done = subprocess.run(words, cwd=promise.folder, env=environment(), capture_output=True, text=True, timeout=200)
+    done = subprocess.run(words, cwd=promise.folder, env=environment(), capture_output=True, text=True, timeout=HANGS)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["kl"] == pytest.approx(promise.result["score"][0], rel=1e-9)
 
 
+@pytest.mark.book  # opens a browser
 def test_the_page_opens_from_a_folder_and_its_numbers_are_the_librarys(promise):
     from _support_browser import chromium
 
@@ -172,7 +173,7 @@ def test_the_page_opens_from_a_folder_and_its_numbers_are_the_librarys(promise):
             page.on("pageerror", lambda problem, said=said: said.append(str(problem)))
             page.on("request", lambda request, asked=asked: asked.append(request.url))
             page.goto((promise.folder / "page.html").as_uri())
-            page.wait_for_selector("[data-explorer=page][data-state=ready]", timeout=60_000)
+            page.wait_for_selector("[data-explorer=page][data-state=ready]", timeout=HANGS * 1000)
             assert page.evaluate("document.documentElement.dataset.theme") == scheme
             assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
             K = len(numbers["targets"][0])

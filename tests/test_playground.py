@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 import torch
+from _support import HANGS
 from _support_browser import AXE, OVERFLOW, served
 from _support_explorer import FOCUS
 from _support_playground import EPISODE, RESET, entries, files, measured, networks, truth_and_inputs, write_page
@@ -27,7 +28,7 @@ def opened(browser, tmp_path_factory):
     place = write_page(folder, [entry["file"] for entry in entries()])
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     page = context.new_page()
-    page.set_default_timeout(20_000)
+    page.set_default_timeout(HANGS * 1000)
     page.on("request", lambda request: request.url.startswith(folder.as_uri()) or troubles.append(request.url))
     page.on("pageerror", lambda error: troubles.append(str(error)))
     page.on("console", lambda message: troubles.append(message.text))

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 from _support import ROOT
-from _support_browser import SIZES, Reader
+from _support_browser import SIZES, Reader, frames
 from test_minutes import minutes, sections
 
 import bayeswind_lib as bw
@@ -159,7 +159,7 @@ def unseen_on_the_tour(page, mount=MOUNT) -> dict[int, list[str]]:
     steps = root.evaluate("root => root.playground.tour.steps.length")
     for i in range(steps):
         page.wait_for_function(ARRIVED, arg=i)
-        page.wait_for_timeout(120)  # what was fetched has changed heights
+        frames(page, 8)  # what was fetched has changed heights
         away = card.evaluate(SEEN)
         found |= {i: away} if away else {}
         root.locator("[data-action=tour-next]").click()
@@ -195,7 +195,7 @@ def test_no_width_of_a_window_cuts_it(browser, compressing_home, name):
 
     def cut(width):
         window.page.set_viewport_size({"width": width, "height": 900})
-        window.page.wait_for_timeout(150)  # drawings follow their box
+        frames(window.page, 10)  # drawings follow their box
         return window.audit().overflow
 
     assert {width: cut(width) for width in (320, 390, 768, 991, 992, 1024, 1180, 1199, 1200, 1300, 1920) if cut(width)} == {}

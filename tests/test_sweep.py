@@ -24,7 +24,7 @@ import _sweep_worker
 import distributed
 import pytest
 import torch
-from _support import ROOT, single_threaded
+from _support import HANGS, ROOT, single_threaded
 
 import bayeswind_lib as bw
 from bayeswind_lib import checkpoints, training
@@ -38,11 +38,11 @@ LONG, BROKEN, *SHORT = _sweep_worker.tiny()
 CHANGING = {"seconds", "seconds_to", "commit", "interruptions"}  # of a row, from run to run
 
 
-def until(condition, what: str, seconds: float = 300):
+def until(condition, what: str):
     """Wait for something to become true, and return it."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + HANGS
     while not (value := condition()):
-        assert time.monotonic() < end, f"waited {seconds} s for {what}"
+        assert time.monotonic() < end, f"waited in vain for {what}"
         time.sleep(0.01)
     return value
 
@@ -281,7 +281,7 @@ def test_a_stopped_sweep_saves_and_goes_on(tmp_path, alone):
         until(lambda: len(diary.pids("begins", LONG)) == 2, "a new worker")
         until(lambda: saved_step(LONG, folder) > step, "some progress")
         os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C in a terminal: everybody gets it
-        out, _ = process.communicate(timeout=300)
+        out, _ = process.communicate(timeout=HANGS)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -361,7 +361,7 @@ file = open({str(path)!r}, "w")
 fcntl.flock(file, fcntl.LOCK_EX)
 print("elsewhere", os.getpid(), file=file, flush=True)
 print("ready", flush=True)
-time.sleep(100)
+time.sleep({HANGS})
 """
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "ready\n"
