@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import importlib
 
-from bayeswind_lib import baselines, checkpoints, models, scoring, training, tunnels
+from bayeswind_lib import baselines, checkpoints, models, scoring, stats, training, tunnels
 from bayeswind_lib.checkpoints import CheckpointError, load
 from bayeswind_lib.scoring import score
 
@@ -40,6 +40,7 @@ __all__ = [
     "baselines",
     "score",
     "scoring",
+    "stats",
     "training",
     "tunnels",
 ]

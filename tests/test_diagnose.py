@@ -16,6 +16,7 @@ from tools import model, steps
 from bayeswind_lib import checkpoints
 from bayeswind_lib.language import diagnose, fused, layouts, llama, manifold, prompts, smollm
 from bayeswind_lib import experiments
+from bayeswind_lib import stats as statistics
 from bayeswind_lib.checkpoints import store
 from bayeswind_lib.experiments import language, language_geometry, workers
 from bayeswind_lib.language import own_networks, stored
@@ -106,14 +107,14 @@ def test_cosines_of_keys_by_brute_force(small):
 def test_rank_correlation_is_scipy_s():
     for seed in range(5):
         x, y = rng(seed).integers(0, 6, 30), rng(seed + 50).normal(size=30)
-        assert diagnose.spearman(x, y) == pytest.approx(stats.spearmanr(x, y).statistic)
-        assert diagnose.ranks(x) == pytest.approx(stats.rankdata(x))
-    assert diagnose.spearman(np.ones(4), np.arange(4)) == 0
+        assert statistics.spearman(x, y) == pytest.approx(stats.spearmanr(x, y).statistic)
+        assert statistics.ranks(x) == pytest.approx(stats.rankdata(x))
+    assert statistics.spearman(np.ones(4), np.arange(4)) == 0
 
 
 def test_like_has_the_measured_covariance():
     x = rng().normal(size=(12, 4)) @ rng(1).normal(size=(4, 4)) + 3
-    drawn = np.concatenate([diagnose.like(x, rng(seed)) for seed in range(2000)])
+    drawn = np.concatenate([statistics.matched_gaussian(x, rng(seed)) for seed in range(2000)])
     assert drawn.shape[1] == 4 and np.allclose(drawn.mean(0), x.mean(0), atol=0.1)
     assert np.allclose(np.cov(drawn.T), np.cov(x.T), atol=0.06 * np.abs(np.cov(x.T)).max())
 

@@ -535,7 +535,7 @@ def test_entropy_along_a_line_survives_at_fixed_position_only_if_it_varies_there
 
 def test_participation_counts_axes():
     x = np.random.default_rng(0).normal(size=(5000, 6)) * [1, 1, 1, 0, 0, 0]
-    assert values.spread(x).participation == pytest.approx(3, rel=0.01)
+    assert bw.stats.pca(x).participation == pytest.approx(3, rel=0.01)
 
 
 def test_shares_of_a_walk_by_formula_by_its_kernel_and_by_sampling():
@@ -662,9 +662,9 @@ def test_silhouettes_know_blobs_from_a_lump_of_their_covariance():
     draw = np.random.default_rng(3)
     points = 9 * np.eye(4)[:3][np.repeat(np.arange(3), 60)] + draw.normal(size=(180, 4))
     found = clusters.silhouettes(points, [2, 3, 4])
-    lump = clusters.matched_gaussian(points, draw)
+    lump = bw.stats.matched_gaussian(points, draw)
     assert found.argmax() == 1 and found[1] > 0.7 > 0.5 > clusters.silhouettes(lump, [3])[0]
-    assert np.allclose(np.cov(clusters.matched_gaussian(np.tile(points, (60, 1)), draw).T), np.cov(points.T), atol=0.6)
+    assert np.allclose(np.cov(bw.stats.matched_gaussian(np.tile(points, (60, 1)), draw).T), np.cov(points.T), atol=0.6)
     axes = clusters.leading(np.concatenate([points, points], 1), 8)  # every channel twice: 4 axes, not 8
     assert axes.shape == (180, 4) and np.allclose(clusters.silhouettes(axes, [3]), found[1])
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.stats
 import torch
-from bayeswind_lib import ledger
+from bayeswind_lib import ledger, stats
 from bayeswind_lib.checkpoints import store
 from bayeswind_lib.experiments import settling as measured
 from bayeswind_lib.probes import progress, settling
@@ -90,7 +90,7 @@ def test_readings_are_those_of_the_probes_and_end_at_zero():
 
 @pytest.mark.parametrize("n", [2, 3, 5])
 def test_all_resamples_are_all_resamples(n):
-    counts, weight = settling.resamples(n)
+    counts, weight = stats.resamples(n)
     brute: dict = {}
     for draw in itertools.product(range(n), repeat=n):
         key = tuple(draw.count(i) for i in range(n))
@@ -101,31 +101,26 @@ def test_all_resamples_are_all_resamples(n):
 def test_the_bootstrap_is_that_of_scipy():
     x = np.array([0.3, -1.2, 0.7, 2.4, 0.1])
     want = scipy.stats.bootstrap((x,), np.mean, n_resamples=40_000, method="percentile", rng=np.random.default_rng(0))
-    assert settling.bootstrap_interval(x) == pytest.approx(tuple(want.confidence_interval), abs=0.04)
+    assert stats.bootstrap_interval(x) == pytest.approx(tuple(want.confidence_interval), abs=0.04)
     brute = np.sort([np.mean(draw) for draw in itertools.product(x, repeat=5)])  # all 3,125
-    low, high = settling.bootstrap_interval(x)
+    low, high = stats.bootstrap_interval(x)
     assert low == pytest.approx(brute[math.ceil(0.025 * 3125) - 1]) and high == pytest.approx(brute[math.ceil(0.975 * 3125) - 1])
 
 
-@pytest.mark.parametrize("p, df", [(0.975, 4), (0.95, 1), (0.995, 9), (0.5, 3)])
-def test_the_quantile_is_students(p, df):
-    assert settling.t_quantile(p, df) == pytest.approx(scipy.stats.t.ppf(p, df), rel=1e-4, abs=1e-6)
-
-
 def test_intervals_hold_the_truth_as_often_as_is_known():
-    found = settling.coverage(5, 4000, np.random.default_rng(0))
+    found = stats.coverage(5, 4000, np.random.default_rng(0))
     assert found["Student"] == pytest.approx(0.95, abs=0.015)
     assert found["range"] == pytest.approx(1 - 2 * 0.5**5, abs=0.015)
     assert 0.78 < found["bootstrap"] < 0.88
     x = np.random.default_rng(0).standard_normal((200, 5))
-    brute = [settling.bootstrap_interval(row) for row in x]
-    assert settling.coverage(5, 200, np.random.default_rng(0))["bootstrap"] == np.mean([a <= 0 <= b for a, b in brute])
+    brute = [stats.bootstrap_interval(row) for row in x]
+    assert stats.coverage(5, 200, np.random.default_rng(0))["bootstrap"] == np.mean([a <= 0 <= b for a, b in brute])
 
 
 def test_ratios_are_paired():
-    found = settling.ratio_interval([2.0, 20, 200], [1.0, 10, 100])
+    found = stats.ratio_interval([2.0, 20, 200], [1.0, 10, 100])
     assert found["each"] == pytest.approx([2, 2, 2]) and found["bootstrap"] == pytest.approx([2, 2])
-    found = settling.ratio_interval([1.0, 2, 4], [1.0, 1, 1])
+    found = stats.ratio_interval([1.0, 2, 4], [1.0, 1, 1])
     assert found["mean"] == pytest.approx(2) and found["range"] == pytest.approx([1, 4])
     want = scipy.stats.t.interval(0.95, 2, math.log(2), scipy.stats.sem(np.log([1, 2, 4])))
     assert np.log(found["Student"]) == pytest.approx(want, rel=1e-4)
@@ -147,7 +142,7 @@ def test_the_record_follows_from_its_own_runs_and_says_where_they_come_from():
     again = measured.summed_up({key: record[key] for key in measured.KEPT})
     assert all(store.same(store.plain(again[key]), record[key]) for key in again)
     assert set(record["ladder"]["falling"]) == {
-        *measured.arms("linear", 0), *(f"{what}-{step}" for what in measured.SITES for step in measured.LATER), "looks-large", "carries-large"
+        *plans.ladder_recipes("linear", 0), *(f"{what}-{step}" for what in measured.SITES for step in measured.LATER), "looks-large", "carries-large"
     }
     each = record["rungs"]["falling"]["frame-60"]["each"]
     held, free = (record["ladder"]["falling"][label]["3"]["kl"] for label in ("frame-60", "free"))

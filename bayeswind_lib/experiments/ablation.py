@@ -14,8 +14,7 @@ import itertools
 import numpy as np
 import torch
 
-from bayeswind_lib import checkpoints, probes
-from bayeswind_lib.experiments.sampling import summary
+from bayeswind_lib import checkpoints, probes, stats
 from bayeswind_lib.probes import beliefs, exchange, layers
 from bayeswind_lib.probes.activations import resume
 from bayeswind_lib.probes.exchange import feed_forward_share
@@ -77,7 +76,7 @@ def layer_row(bench: probes.Bench, layer: int, draws: int, rng: torch.Generator)
     row: dict = {way: level(bench, layer_logits(bench, layer, way, rng)) for way in ways}
     noise = [level(bench, layer_logits(bench, layer, "noise", rng)) for _ in range(draws)]
     row["noise"] = {name: float(np.mean([one[name] for one in noise])) for name in noise[0]}
-    row["noise_draws"] = summary(noise)
+    row["noise_draws"] = stats.summaries(noise)
     row["bypass_percentile"] = percentile(row["bypass"]["kl"], [one["kl"] for one in noise])
     by_length = [level(bench, layer_logits(bench, layer, "noise", rng, length)) for length in LENGTHS]
     row["by_length"] = {name: [one[name] for one in by_length] for name in by_length[0]}
@@ -135,7 +134,7 @@ def flow_rows(model, tunnel, n_episodes: int, draws: int) -> list[dict]:
             if kind == "pattern":
                 row["rest"] = pairs.handed_over(place, basis, rest=True)
         drawn = [pairs.handed_over(place, exchange.random_directions(Y - 1, D, rng)) for _ in range(draws)]
-        row["random"] = summary([{"handed": value} for value in drawn])["handed"]
+        row["random"] = stats.summary(drawn)
         row["random"] |= {f"percentile_of_{kind}": percentile(row[kind], drawn) for kind in exchange.KINDS}
         rows.append(row)
     ends = {"margin_none": float(pairs.none.mean()), "margin_all": float(pairs.all.mean())}
@@ -170,10 +169,10 @@ def untrained(name: str, n_episodes: int, draws: int) -> dict:
                                           for layer in range(len(twin.blocks)))})
         x, belief = streams(twin, tunnel, max(FIT, n_episodes // 2))
         flows.append([readable_row(x[place], belief) for place in exchange.places(twin)])
-    flow = [{"place": place} | summary([rows[i] for rows in flows]) for i, place in enumerate(exchange.places(trained))]
+    flow = [{"place": place} | stats.summaries([rows[i] for rows in flows]) for i, place in enumerate(exchange.places(trained))]
     gains = [{"share": feed_forward_share(rows, "r2")} for rows in flows]
-    return {"heads": summary(heads), "layers": summary(ratios)["least_ratio"], "flow": flow,
-            "feed_forward_share": summary(gains)["share"], "head_percent": summary(percents)["percent"]}
+    return {"heads": stats.summaries(heads), "layers": stats.summaries(ratios)["least_ratio"], "flow": flow,
+            "feed_forward_share": stats.summaries(gains)["share"], "head_percent": stats.summaries(percents)["percent"]}
 
 
 def least_ratio(entry: dict, way: str) -> float:

@@ -115,7 +115,7 @@ def about(network: nn.Module, row: dict, given: Sequence[torch.Tensor], draws: i
     keys = [key for key in twins[0] if key != "layers" and twins[0][key] is not None]
     return {
         "parameters": row["parameters"], "config": network.config.to_dict(), "n_values": network.config.n_groups * network.blocks[0].attention.channels,
-        "twins": {key: diagnose.interval([twin[key] for twin in twins]) for key in keys},
+        "twins": {key: diagnose.null_summary([twin[key] for twin in twins]) for key in keys},
         "vectors": pack(values_of(network, given)),
         "rebuilding": max(layouts.rebuilding_error(network, given[-1][None])) if network.config.attention == "softmax" else None,
     }
@@ -134,7 +134,7 @@ def exchanged(these: dict, those: dict, key: str) -> dict:
     """`paired` if the two networks of each seed change places or do not: all ways to deal them out."""
     apart = np.array([these[seed][key] - those[seed][key] for seed in these if seed in those])
     signs = np.array(list(itertools.product((1, -1), repeat=len(apart))))
-    return diagnose.interval((signs * apart).mean(1))
+    return diagnose.null_summary((signs * apart).mean(1))
 
 
 def ledger_values(tunnels_of: dict) -> dict:

@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from bayeswind_lib import checkpoints, models, scoring, training, tunnels
-from bayeswind_lib.probes import clusters, filtering, nulls, sites, values
+from bayeswind_lib import checkpoints, models, scoring, stats, training, tunnels
+from bayeswind_lib.probes import clusters, filtering, nulls, sites
 from bayeswind_lib.probes.fixed import rng_for
 from bayeswind_lib.tunnels import Episodes
 
@@ -60,13 +60,6 @@ def task(name: str, n_episodes: int) -> tuple[tunnels.HMM, Episodes]:
     return tunnel, tunnel.sample(n_episodes, rng_for(tunnel, 5))
 
 
-def null_of(found) -> dict:
-    """Median and 2.5th to 97.5th percentile of the draws of a null, JSON types."""
-    found = np.asarray(found, dtype=np.float64)
-    low, middle, high = (float(np.quantile(found, q)) for q in (0.025, 0.5, 0.975))
-    return {"null": middle, "low": low, "high": high, "draws": len(found)}
-
-
 def task_row(tunnel: tunnels.HMM, episodes: Episodes, draws: int) -> dict:
     """The exact belief: principal axes, its entropy read from it, its clusters; and the rungs."""
     goal, rng = filtering.goals(tunnel, episodes), np.random.default_rng(1)
@@ -75,14 +68,14 @@ def task_row(tunnel: tunnels.HMM, episodes: Episodes, draws: int) -> dict:
     clouds = {"belief": belief, "log belief": goal["log belief"]}
     own = {name: filtering.held_out(x, goal["entropy"], alpha=1e-9) for name, x in
            (clouds | {"log probabilities": logs, "belief and products": np.concatenate([belief, pairs], -1)}).items()}
-    first = [values.spread(filtering.flat(belief[rng.integers(len(belief), size=len(belief))])).shares[0]
+    first = [stats.pca(filtering.flat(belief[rng.integers(len(belief), size=len(belief))])).shares[0]
              for _ in range(draws)]
     rungs = filtering.partial_filters(tunnel, episodes.inputs)
     return {
         "n_episodes": len(belief), "entropy": own,
-        "shares": {name: values.spread(filtering.flat(x)).shares[: tunnel.n_states].tolist() for name, x in clouds.items()},
-        "pc1_percent": float(100 * values.spread(filtering.flat(belief)).shares[0]), "first_share": null_of(first),
-        "entropy_shuffled": null_of(filtering.shuffled(belief, goal["entropy"], draws, rng, 1e-6)), "above_0.9": float((belief.max(-1) > 0.9).mean()),
+        "shares": {name: stats.pca(filtering.flat(x)).shares[: tunnel.n_states].tolist() for name, x in clouds.items()},
+        "pc1_percent": float(100 * stats.pca(filtering.flat(belief)).shares[0]), "first_share": stats.summary(first, level=0.95),
+        "entropy_shuffled": stats.summary(filtering.shuffled(belief, goal["entropy"], draws, rng, 1e-6), level=0.95), "above_0.9": float((belief.max(-1) > 0.9).mean()),
         "rungs": {name: read(x, goal, ("belief", "log belief"), 1e-6) for name, x in rungs.items()},
         "clusters": {name: cluster_row(x, episodes, draws) for name, x in clouds.items()},
     }
@@ -102,16 +95,16 @@ def cluster_row(x: np.ndarray, episodes: Episodes, draws: int) -> dict:
     states, symbols = (clusters.cloud(y.numpy()[..., None])[:, 0] for y in
                        (episodes.posterior.argmax(-1), episodes.latents["observations"]))
     S = episodes.posterior.shape[-1]
-    lumps = [clusters.silhouettes(clusters.matched_gaussian(points, rng), COUNTS) for _ in range(max(2, draws // 20))]
-    lumps_at_S = [clusters.silhouettes(clusters.matched_gaussian(points, rng), [S], starts=2)[0] for _ in range(draws)]
+    lumps = [clusters.silhouettes(stats.matched_gaussian(points, rng), COUNTS) for _ in range(max(2, draws // 20))]
+    lumps_at_S = [clusters.silhouettes(stats.matched_gaussian(points, rng), [S], starts=2)[0] for _ in range(draws)]
     found = clusters.clusters(points, states, most=max(COUNTS), dims=None)
     return {
         "silhouette": clusters.silhouettes(points, COUNTS).tolist(),
-        "gaussian": [null_of(column) for column in np.array(lumps).T], "gaussian_as_many_as_states": null_of(lumps_at_S),
+        "gaussian": [stats.summary(column, level=0.95) for column in np.array(lumps).T], "gaussian_as_many_as_states": stats.summary(lumps_at_S, level=0.95),
         "as_many_as_states": float(clusters.silhouettes(points, [S], starts=2)[0]),
         "bic": found.bic.tolist(), "best": found.best,
         "by_state": float(silhouette_score(points, states)), "by_symbol": float(silhouette_score(points, symbols)),
-        "by_nothing": null_of([silhouette_score(points, rng.permutation(states)) for _ in range(draws)]),
+        "by_nothing": stats.summary([silhouette_score(points, rng.permutation(states)) for _ in range(draws)], level=0.95),
     }
 
 
@@ -123,8 +116,8 @@ def network_row(model: torch.nn.Module, name: str, n_episodes: int, draws: int) 
     goal = filtering.goals(states, episodes)
     x = filtering.at_steps(model, episodes.inputs, "final")["final"]
     rng = np.random.default_rng(3)
-    row = {"final": read(x, goal), "shares": values.spread(filtering.flat(x)).shares[:8].tolist(), "shuffled": {
-        what: null_of(filtering.shuffled(x, goal[what], draws, rng)) for what in ("belief", "log memory", "entropy")}}
+    row = {"final": read(x, goal), "shares": stats.pca(filtering.flat(x)).shares[:8].tolist(), "shuffled": {
+        what: stats.summary(filtering.shuffled(x, goal[what], draws, rng), level=0.95) for what in ("belief", "log memory", "entropy")}}
     if tunnel.predicts == "states":
         row["own_kl"] = float(scoring.score_episodes(model, episodes).kl)
     if name in OPENED:
@@ -138,10 +131,10 @@ def opened_row(model, tunnel, episodes: Episodes, goal: dict, x: np.ndarray, dra
     layers = filtering.at_steps(model, episodes.inputs, chosen)
     few = tunnel.sample(min(TWIN_EPISODES, len(x)), rng_for(tunnel, 6))
     twins = [twin_row(model, few, filtering.goals(tunnel, few), draw) for draw in range(draws)]
-    row = {"layers": {site: read(value, goal) | {"shares": values.spread(filtering.flat(value)).shares[:5].tolist()}
+    row = {"layers": {site: read(value, goal) | {"shares": stats.pca(filtering.flat(value)).shares[:5].tolist()}
                       for site, value in layers.items()},
            "clusters": cluster_row(x, episodes, draws),
-           "untrained": {what: null_of([twin[what] for twin in twins]) for what in twins[0]}}
+           "untrained": {what: stats.summary([twin[what] for twin in twins], level=0.95) for what in twins[0]}}
     if tunnel.generator == "grid" and tunnel.n_states == 3:
         sharp = filtering.sharp_episodes(tunnel, len(x), rng_for(tunnel, 7))
         row["sharp_clusters"] = cluster_row(filtering.at_steps(model, sharp.inputs, "final")["final"], sharp, draws)
@@ -164,7 +157,7 @@ def cloud_row(x: np.ndarray, episodes: Episodes) -> dict[str, float]:
     points = clusters.leading(clusters.cloud(x))
     symbols = clusters.cloud(episodes.latents["observations"].numpy()[..., None])[:, 0]
     states = clusters.cloud(episodes.posterior.argmax(-1).numpy()[..., None])[:, 0]
-    shares = values.spread(filtering.flat(x)).shares
+    shares = stats.pca(filtering.flat(x)).shares
     S = episodes.posterior.shape[-1]
     return {
         "pc1": float(shares[0]), "pc_rest": float(shares[S - 1 :].sum()),
@@ -192,4 +185,4 @@ def published_untrained(architecture: str, draws: int) -> dict[str, dict]:
         row = cloud_row(x, episodes) | {"clusters": COUNTS[int(silhouettes.argmax())]}
         axes = clusters.leading(filtering.flat(x), 16).reshape(*x.shape[:2], -1)  # few chains: few channels
         rows.append(row | {"entropy": filtering.held_out(axes, goal["entropy"], alpha=1e-6), "pc1_percent": 100 * row["pc1"]})
-    return {what: null_of([row[what] for row in rows]) for what in rows[0]}
+    return {what: stats.summary([row[what] for row in rows], level=0.95) for what in rows[0]}

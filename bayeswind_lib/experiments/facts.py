@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from bayeswind_lib import models
+from bayeswind_lib import models, stats
 from bayeswind_lib.checkpoints import store
-from bayeswind_lib.experiments.sampling import DRAW_EPISODES, DRAWS, summary
+from bayeswind_lib.experiments.sampling import DRAW_EPISODES, DRAWS
 from bayeswind_lib.probes.fixed import SEED
 from bayeswind_lib.scoring import entropy_bits
 from bayeswind_lib.training.presets import PUBLISHED
@@ -28,7 +28,7 @@ def measure(records: str | Path | None = None) -> dict:
         max(_rounding_error(p, torch.bfloat16) for p in rng.dirichlet(np.ones(20), DRAW_EPISODES))
         for _ in range(DRAWS)
     ]
-    rounding["null"] = summary([{"error": value} for value in worst])["error"]
+    rounding["null"] = stats.summary(worst)
     return {"parameters": counts, "entropy_rounding": rounding, "published": _arithmetic(_late_entropy(records))}
 
 
@@ -102,7 +102,7 @@ def _arithmetic(late_entropy: float) -> dict:
     rng = np.random.default_rng(SEED)
     drawn = [_implied(*rng.uniform(0, math.log2(5), 8)) for _ in range(DRAWS)]
     published = _implied(1.57e-3, 1e-4, 0.0125, 0.0276, 0.0288, 0.049, 7.5e-5, late_entropy)
-    return published | {"null": summary(drawn)}
+    return published | {"null": stats.summaries(drawn)}
 
 
 def _late_entropy(folder: str | Path | None) -> float:
@@ -154,7 +154,7 @@ def _random_counts(draws: int) -> dict:
         sizes = {"n_layers": int(rng.integers(4, 9)), "n_heads": heads, "width": 32 * heads, "hidden": 128 * heads}
         config = models.TransformerConfig(**_config(int(rng.choice([20, 40])), 39, sizes))
         counts.append({"count": config.n_parameters})
-    return summary(counts)["count"]
+    return stats.summaries(counts)["count"]
 
 
 def _rounding_error(prob: np.ndarray, dtype: torch.dtype) -> float:

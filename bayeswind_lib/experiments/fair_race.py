@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bayeswind_lib import stats
 from bayeswind_lib.checkpoints.files import write_atomically
 from bayeswind_lib.dynamics import fair, race
 from bayeswind_lib.dynamics.fresh_arms import (
@@ -188,7 +189,7 @@ def readings(told: dict, rng: np.random.Generator | None = None) -> dict:
     if rng is None:
         return {label: ratio(pair, lambda n: np.zeros(n, dtype=bool)) for label, pair in READINGS.items()}
     return {
-        label: races.spread(np.array([ratio(pair, lambda n: rng.random(n) < 0.5) for _ in range(races.DRAWS)]))
+        label: stats.summary(np.array([ratio(pair, lambda n: rng.random(n) < 0.5) for _ in range(races.DRAWS)]))
         for label, pair in READINGS.items()
     }
 

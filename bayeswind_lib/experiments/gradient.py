@@ -13,10 +13,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from bayeswind_lib import checkpoints, tunnels
+from bayeswind_lib import checkpoints, stats, tunnels
 from bayeswind_lib.dynamics import attention, checks, steps
 from bayeswind_lib.experiments.progress import FALLING, episodes_of, rounded
-from bayeswind_lib.experiments.values import interval
 from bayeswind_lib.probes.fixed import rng_for
 from bayeswind_lib.training.recipe import Recipe
 
@@ -75,7 +74,7 @@ def rivals(heads: int) -> dict[str, dict]:
         done, upstream, _, _, truth = _head("one head", seed)
         for what, laws in (("scores", checks.score_laws), ("values", checks.value_laws)):
             rows[what].append({name: checks.apart(law, truth[what]) for name, law in laws(done, upstream).items()})
-    return {what: {name: interval([row[name] for row in some]) for name in some[0]} for what, some in rows.items()}
+    return {what: {name: stats.summary([row[name] for row in some]) for name in some[0]} for what, some in rows.items()}
 
 
 def ratio(heads: int) -> dict:
@@ -97,7 +96,7 @@ def ratio(heads: int) -> dict:
     return {
         "rates": list(RATES),
         "median": {name: rounded(np.median(some, 0)) for name, some in rows.items()},
-        "order": {name: interval([steps.order(RATES, row) for row in some]) for name, some in rows.items()},
+        "order": {name: stats.summary([steps.order(RATES, row) for row in some]) for name, some in rows.items()},
     }
 
 
@@ -145,7 +144,7 @@ def of_run(tunnel: str, n: int, draws: int) -> dict:
         found["served"] = [checks.served(*one) for one in passes]
         drawn = [[checks.served(done, checks.strangers(u, rng)) for done, u in passes] for _ in range(draws)]
         found["strangers"] = np.mean(drawn, 0).tolist()
-        nulls.append([interval([one[i] for one in drawn], x) for i, x in enumerate(found["served"])])
+        nulls.append([stats.summary([one[i] for one in drawn], x) for i, x in enumerate(found["served"])])
         rows.append(found)
     curves = {what: rounded([row[what] for row in rows]) for what in rows[0]}
     early = int(np.argmax([row["spread"][0] for row in rows]))  # when most is to be gained in layer 0
@@ -163,9 +162,9 @@ def ledger_values(found: dict) -> dict:
     return {
         "ledger": measured,
         "no_baseline": {
-            "routing": interval([row["no baseline, query map"] for row in layers]),
+            "routing": stats.summary([row["no baseline, query map"] for row in layers]),
             "order": found["ratio"]["order"]["no baseline"],
         },
-        "other_query": {"values": interval([row["other query, value map"] for row in layers])},
+        "other_query": {"values": stats.summary([row["other query, value map"] for row in layers])},
         "random_errors": {"served": last, "served early": early},
     }

@@ -11,14 +11,13 @@ import math
 
 import numpy as np
 
-from bayeswind_lib import tunnels
+from bayeswind_lib import stats, tunnels
 from bayeswind_lib.baselines.hmm import hmm_predictors
 from bayeswind_lib.experiments.sampling import (
     DRAW_EPISODES,
     DRAWS,
     draw_of,
     nulls,
-    summary,
     task_key,
     with_error,
 )
@@ -61,7 +60,7 @@ def _hmm_task(tunnel: tunnels.HMM, n_episodes: int, chosen: tuple[str, ...] | No
     predictors = hmm_predictors(tunnel, rng_for(tunnel, 1))
     null = nulls(tunnel)
     if tunnel.length > TRAINED_LENGTH:
-        null["uniform"] |= summary([_jump(tunnel, draw) for draw in range(DRAWS)])
+        null["uniform"] |= stats.summaries([_jump(tunnel, draw) for draw in range(DRAWS)])
     return {
         "n_episodes": n_episodes, "constants": _hmm_constants(episodes),
         "rungs": {

@@ -9,13 +9,12 @@ Axes: n tokens, H heads, C channels of one head.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
 
-from bayeswind_lib import checkpoints, tunnels
+from bayeswind_lib import checkpoints, stats, tunnels
 from bayeswind_lib.probes import keys as probe
 from bayeswind_lib.probes.ablation import HOWS, Bench, Effect, concentration, parts
 from bayeswind_lib.probes.fixed import SEED, rng_for
@@ -107,7 +106,7 @@ def cosines_of(model: torch.nn.Module, draws: int) -> tuple[dict, dict]:
         here = {null: Measured(number, np.array([row[place] for row in rows]), null) for null, rows in drawn.items()}
         entry = {"value": number} | {null: brief(measured) for null, measured in here.items()}
         found.setdefault(tokens, {}).setdefault(side, {})[width] = entry
-        ledger.setdefault(tokens, {}).setdefault(side, {})[width] = for_ledger(here["untrained"].draws)
+        ledger.setdefault(tokens, {}).setdefault(side, {})[width] = stats.summary(here["untrained"].draws)
     for tokens, vectors in own.items():
         for side, centred in SIDES.items():
             found[tokens][side]["by_head"] = probe.mean_cosine(vectors, centred).tolist()
@@ -156,12 +155,6 @@ def brief(measured: Measured) -> dict:
     }
 
 
-def for_ledger(draws) -> dict:
-    """Median, lowest and highest of some draws, and how many; None (a ratio to nothing) is no draw."""
-    values = [float(draw) for draw in draws if draw is not None]
-    return {"null": statistics.median(values), "low": min(values), "high": max(values), "draws": len(values)}
-
-
 # ---- scores, and tokens made alike
 
 
@@ -173,7 +166,7 @@ def scores_of(model, twins, episodes, few) -> dict:
         found[shown] = {
             kind: {
                 "by_head": by_head.tolist(),
-                "untrained": for_ledger(float(twin[shown][kind].abs().max()) for twin in of_twins),
+                "untrained": stats.summary(float(twin[shown][kind].abs().max()) for twin in of_twins),
             }
             for kind, by_head in rows.items()
         }
@@ -188,7 +181,7 @@ def alike_of(model, twins, episodes, few) -> dict:
     for what, (site, places) in MADE_ALIKE.items():
         cost = {how: probe.cost_of_alike(bench, site, PLACES[places], how) for how in probe.ALIKE}
         found[what] = {how: {"kl": effect.kl, "kl_se": effect.kl_se} for how, effect in cost.items()}
-        found[what]["untrained"] = for_ledger(
+        found[what]["untrained"] = stats.summary(
             probe.cost_of_alike(twin, site, PLACES[places]).kl for twin in benches
         )
     return found
@@ -207,10 +200,10 @@ def heads_of(model, twins, episodes, few) -> tuple[dict, dict]:
         found[how] |= {f"concentration_{by}": _concentrated(effects, by) for by in ("kl", "entropy_mae")}
     worth = [_worth(twin, few, names) for twin in twins]
     nulls = {
-        "largest": for_ledger(max(abs(e.entropy_mae) for e in effects) for effects in worth),
-        "largest_kl": for_ledger(max(abs(e.kl) for e in effects) for effects in worth),
-        "ratio": for_ledger(_concentrated(effects, "entropy_mae")["ratio"] for effects in worth),
-        "n_half": for_ledger(_concentrated(effects, "entropy_mae")["n_half"] for effects in worth),
+        "largest": stats.summary(max(abs(e.entropy_mae) for e in effects) for effects in worth),
+        "largest_kl": stats.summary(max(abs(e.kl) for e in effects) for effects in worth),
+        "ratio": stats.summary(_concentrated(effects, "entropy_mae")["ratio"] for effects in worth),
+        "n_half": stats.summary(_concentrated(effects, "entropy_mae")["n_half"] for effects in worth),
     }
     return found, {"heads": nulls}
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from bayeswind_lib import checkpoints
+from bayeswind_lib import checkpoints, stats
 from bayeswind_lib.experiments.workers import each, give_back
 from bayeswind_lib.language import diagnose, manifold, prompts
 from bayeswind_lib.language.diagnose import Looks
@@ -89,8 +89,8 @@ def keys(model: Llama) -> dict:
     drawn = diagnose.random_cosines((C, config.width), DRAWS, rng)
     narrow = diagnose.random_cosines((config.width, C), 20, rng)
     return {
-        "trained": diagnose.key_cosines(model).tolist(), "random": diagnose.interval(drawn),
-        "narrow": diagnose.interval(narrow), "width": config.width, "channels": C,
+        "trained": diagnose.key_cosines(model).tolist(), "random": diagnose.null_summary(drawn),
+        "narrow": diagnose.null_summary(narrow), "width": config.width, "channels": C,
     }
 
 
@@ -131,26 +131,29 @@ def first_coordinates(looks: Looks) -> list[tuple[float, np.ndarray] | None]:
     So they are in the first layer if all prompts end in one token, since positions enter queries and keys only.
     """
     same = [np.ptp(x, 0).max() < 1e-4 * np.abs(x).max() for x in looks.values.transpose(1, 0, 2)]
-    found = [None if flat else manifold.spectrum(x) for flat, x in zip(same, looks.values.transpose(1, 0, 2), strict=True)]
-    return [one and (one.pc1, one.coordinates[:, 0]) for one in found]
+    found = []
+    for flat, x in zip(same, looks.values.transpose(1, 0, 2), strict=True):
+        one = None if flat else manifold.spectrum(x)
+        found.append(one and (one.pc1, one.project(x, 1)[:, 0]))
+    return found
 
 
 def layers(looks: Looks, first: list[tuple[float, np.ndarray] | None]) -> list[dict]:
     """The first component's share, and its rank correlation with entropy, layer by layer."""
     return [
-        {"pc1": None, "rho": None} if one is None else {"pc1": one[0], "rho": abs(diagnose.spearman(one[1], looks.entropy))}
+        {"pc1": None, "rho": None} if one is None else {"pc1": one[0], "rho": abs(stats.spearman(one[1], looks.entropy))}
         for one in first
     ]
 
 
 def best_layer(looks: Looks, first: list[tuple[float, np.ndarray] | None]) -> dict:
     """The largest |rank correlation| over layers, beside the largest when entropies are dealt out anew to the prompts."""
-    columns, rng = np.array([diagnose.unit_ranks(one[1]) for one in first if one is not None]), np.random.default_rng(SEED)
+    columns, rng = np.array([stats.unit_ranks(one[1]) for one in first if one is not None]), np.random.default_rng(SEED)
 
     def most(entropy: np.ndarray) -> float:
-        return float(np.abs(columns @ diagnose.unit_ranks(entropy)).max())
+        return float(np.abs(columns @ stats.unit_ranks(entropy)).max())
 
-    return {"value": most(looks.entropy), "null": diagnose.interval([most(rng.permutation(looks.entropy)) for _ in range(DRAWS)])}
+    return {"value": most(looks.entropy), "null": diagnose.null_summary([most(rng.permutation(looks.entropy)) for _ in range(DRAWS)])}
 
 
 def with_error(focus: np.ndarray) -> dict:
@@ -167,7 +170,7 @@ def differences(a: np.ndarray, b: np.ndarray) -> dict[str, dict]:
         mine = [one[measure] for one in of]
         value = mine[1] - mine[0]
         beyond = (1 + int((np.abs(drawn) >= abs(value)).sum())) / (1 + len(drawn))
-        found[measure] = {"value": value, "of": mine, "null": diagnose.interval(drawn), "p": beyond}
+        found[measure] = {"value": value, "of": mine, "null": diagnose.null_summary(drawn), "p": beyond}
     return found
 
 
@@ -182,12 +185,12 @@ def control(name: str, n: int = len(prompts.MIXED), draws: int = TWINS) -> dict:
     found = {
         "values": diagnose.value_report(looks.values[:, -1], looks.entropy, draws, np.random.default_rng(SEED)),
         "rho_exact": diagnose.axis_entropy(looks.values[:, -1], exact), "rho_length": diagnose.axis_entropy(looks.values[:, -1], looks.lengths),
-        "answers": diagnose.spearman(looks.entropy, exact), "keys": diagnose.key_cosines(network).tolist(),
+        "answers": stats.spearman(looks.entropy, exact), "keys": diagnose.key_cosines(network).tolist(),
         "reduction": with_error(looks.focus), "focus": looks.focus.mean(0).tolist(),
     }
     twins = (nulls.untrained(network, torch.Generator().manual_seed(1000 + i)) for i in range(draws))
     rows = [_of_twin(twin, given) for twin in twins]  # one twin at a time
-    return found | {"twins": {key: diagnose.interval([row[key] for row in rows]) for key in rows[0]}}
+    return found | {"twins": {key: diagnose.null_summary([row[key] for row in rows]) for key in rows[0]}}
 
 
 def _of_twin(twin, given: list) -> dict[str, float]:
@@ -234,4 +237,4 @@ def two_layers(focus: np.ndarray) -> dict:
     """The reduction between two layers drawn at random, L entropies -> what it is if their order means nothing."""
     rng = np.random.default_rng(SEED)
     pairs = [rng.choice(len(focus), 2, replace=False) for _ in range(DRAWS)]
-    return diagnose.interval([1 - focus[b] / focus[a] for a, b in pairs])
+    return diagnose.null_summary([1 - focus[b] / focus[a] for a, b in pairs])

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
+from bayeswind_lib import stats
 from bayeswind_lib.experiments.workers import each, give_back
 from bayeswind_lib.language import axes, edits, manifold, sula
 from bayeswind_lib.language.llama import Llama
@@ -68,10 +69,10 @@ def claims(record: dict, draws: int = 200) -> dict:
     constant = sula.best_constant(one.exact)[1]
 
     def shuffled(score: Callable[[np.ndarray], float], n: int) -> dict:
-        return spread([score(rng.permutation(n)) for _ in range(draws)])
+        return stats.summary([score(rng.permutation(n)) for _ in range(draws)])
 
     def drawn(score: Callable[[np.ndarray], float], n: int) -> dict:
-        return spread([score(rng.integers(n, size=n)) for _ in range(draws)])
+        return stats.summary([score(rng.integers(n, size=n)) for _ in range(draws)])
 
     def follows(a: Answers, y: np.ndarray) -> Callable[[np.ndarray], float]:
         return lambda order: abs(sula.rank_correlation(a.pc1[last][order], y[order]))
@@ -96,15 +97,10 @@ def claims(record: dict, draws: int = 200) -> dict:
         },
         "untrained": {"rho H": drawn(follows(twin, twin.exact), len(twin.m)), "rho k": drawn(follows(twin, twin.k), len(twin.m))},
         "as_large": {
-            "cut": spread([rise(e) for e in cut["published"]["as large as true"]]),
-            "decoder left": spread([r2 / decoder["before"] for r2 in decoder["after matched"]]),
+            "cut": stats.summary([rise(e) for e in cut["published"]["as large as true"]]),
+            "decoder left": stats.summary([r2 / decoder["before"] for r2 in decoder["after matched"]]),
         },
     }
-
-
-def spread(values: Sequence[float]) -> dict:
-    """What the ledger wants of a null."""
-    return {"draws": len(values), "low": float(min(values)), "null": float(np.median(values)), "high": float(max(values))}
 
 
 class Group:
@@ -139,7 +135,7 @@ class Group:
 
     def pc1(self, layer: int) -> np.ndarray:
         """Coordinates on the first component of standardised values, turned so that they rise with m, or with k."""
-        x = manifold.spectrum(self.values[:, layer]).coordinates[:, 0]
+        x = manifold.spectrum(self.values[:, layer]).project(self.values[:, layer], 1)[:, 0]
         against = self.m if len(set(self.k)) == 1 else self.k
         return x if sula.rank_correlation(x, against) >= 0 else -x
 
@@ -171,7 +167,7 @@ def by_layer(group: Group, decode: bool) -> dict:
         spectrum = manifold.spectrum(x)
         found["share"].append(spectrum.pc1)
         for name, y in known.items():
-            found[name].append(sula.rank_correlation(spectrum.coordinates[:, 0], y))
+            found[name].append(sula.rank_correlation(spectrum.project(x, 1)[:, 0], y))
         for name in told:
             found[f"r2_{name}"].append(axes.decodable(x, known[name].astype(float)))
     return found

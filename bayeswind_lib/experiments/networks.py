@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from bayeswind_lib import checkpoints, models, tunnels
+from bayeswind_lib import checkpoints, models, stats, tunnels
 from bayeswind_lib.checkpoints import store
-from bayeswind_lib.experiments.sampling import DRAW_EPISODES, DRAWS, draw_of, scores, summary
+from bayeswind_lib.experiments.sampling import DRAW_EPISODES, DRAWS, draw_of, scores
 from bayeswind_lib.probes.fixed import rng_for
 from bayeswind_lib.scoring import MEASURES, accuracy, score_episodes
 from bayeswind_lib.training.sweep import reached
@@ -142,4 +142,4 @@ def twin_scores(architecture: str, config: dict, tunnel) -> dict:
         draws.append({name: found[name] for name in MEASURES})
         if episodes.outcome == "categorical":
             draws[-1]["accuracy"] = accuracy(predicted, episodes, DRAW_EPISODES)[0]
-    return summary(draws)
+    return stats.summaries(draws)

@@ -23,10 +23,9 @@ from pathlib import Path
 import numpy as np
 from torch import nn
 
-from bayeswind_lib import checkpoints, scoring, tunnels
+from bayeswind_lib import checkpoints, scoring, stats, tunnels
 from bayeswind_lib.checkpoints import store
 from bayeswind_lib.checkpoints.files import read_tensors
-from bayeswind_lib.experiments.sampling import summary
 from bayeswind_lib.probes import progress as probe
 from bayeswind_lib.probes.fixed import episodes_of, rng_for
 from bayeswind_lib.probes.nulls import untrained
@@ -131,7 +130,7 @@ def lines(ways: list[tuple[Recipe, dict, dict]], n: int, draws: int) -> dict:
             going = probe.progress_of(dict(zip(steps, seen.values(), strict=True)))
             rows.append(ratios(settled(going)) | {"gain": gain(steps, going.entropy_mae)})
             rows[-1] |= {f"{name} left": left(steps, going.distance(name)) for name in MEASURES}
-        found[schedule] = summary(rows)
+        found[schedule] = stats.summaries(rows)
     return found
 
 
@@ -150,7 +149,7 @@ def walks(model: nn.Module, snapshots: dict, recipe: Recipe, n: int, draws: int)
             when = settled(drift)
             rows.append({k: v for k, v in ratios(when).items() if "kl" not in k})
             rows[-1] |= {f"{name} left": left(steps, drift.distance(name)) for name in MEASURES}
-        found[schedule] = summary(rows)
+        found[schedule] = stats.summaries(rows)
     return found
 
 
@@ -163,7 +162,7 @@ def untrained_over_trained(draws: int) -> dict:
         rng = rng_for(tunnel, 460 + draw)
         error = scoring.score(untrained(model, rng), tunnel, EPISODES, rng=rng).entropy_mae
         rows.append({"entropy_mae over free": error / model.record["scores"]["entropy_mae"]})
-    return summary(rows)
+    return stats.summaries(rows)
 
 
 def strangers_of(models: list[nn.Module], n: int) -> dict:
@@ -174,7 +173,7 @@ def strangers_of(models: list[nn.Module], n: int) -> dict:
         {name: float(np.mean(layers)) for name, layers in probe.strangers(a, b).items()}
         for a, b in combinations(seen, 2)
     ]
-    return summary(rows)
+    return stats.summaries(rows)
 
 
 # ---- what only the folder of a sweep gives
@@ -266,7 +265,7 @@ def claims(found: dict) -> dict:
         known = [entry for entry in seeds.values() if "kl over free" in entry]
         if known:
             label = name.split("classroom-")[1]
-            result.setdefault("frozen", {})[label] = summary([
+            result.setdefault("frozen", {})[label] = stats.summaries([
                 {what: entry[what] for what in ("kl over free", "entropy_mae over free")} for entry in known
             ])
     return result

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from bayeswind_lib import stats
 from bayeswind_lib.checkpoints.files import write_atomically
 from bayeswind_lib.dynamics import attention, race, sticky
 from bayeswind_lib.dynamics.race import Arm
@@ -223,9 +224,9 @@ def _claims_of(arms: dict, base: str, arm: str) -> dict:
     plain = np.minimum([entry["steps_to_level"] for entry in arms[base].values()], STEPS)
     speed = race.speed_up(STEPS, steps)
     found = {"speed_up": speed, "steps": STEPS / speed, "speed_up_own": race.speed_up(STEPS, own), "plain steps": float(plain.mean())}
-    errors = [_error(np.minimum(x, STEPS).tolist()) for x in (steps, plain)]
+    errors = [stats.standard_error(np.minimum(x, STEPS).tolist()) for x in (steps, plain)]
     found |= {"steps_se": errors[0], "speed_up_se": speed**2 / STEPS * errors[0], "plain steps_se": errors[1]}
-    return found | {"gap": float(np.mean(gaps)), "gap_se": _error(gaps), "seeds": seeds}
+    return found | {"gap": float(np.mean(gaps)), "gap_se": stats.standard_error(gaps), "seeds": seeds}
 
 
 def _null_of(arms: dict) -> dict:
@@ -235,12 +236,7 @@ def _null_of(arms: dict) -> dict:
         return {}
     steps = np.minimum([entry["steps_to_level"] for entry in runs.values()], STEPS)
     drawn = steps[np.random.default_rng(0).integers(len(steps), size=(DRAWS, len(steps)))].mean(1)
-    return {"steps": spread(drawn), "speed_up": spread(STEPS / drawn), "seeds": list(runs)}
-
-
-def spread(values: np.ndarray) -> dict:
-    """Of a null's draws: the least, the median and the largest."""
-    return {"low": float(values.min()), "null": float(np.median(values)), "high": float(values.max()), "draws": len(values)}
+    return {"steps": stats.summary(drawn), "speed_up": stats.summary(STEPS / drawn), "seeds": list(runs)}
 
 
 def _readings(rates: dict, chosen_on: list[str], told: list[str], rng: np.random.Generator | None = None) -> dict:
@@ -267,7 +263,7 @@ def _readings(rates: dict, chosen_on: list[str], told: list[str], rng: np.random
     if rng is None:
         return dict(zip(("values over routing", "best gain"), both(lambda n: np.zeros(n, dtype=bool)), strict=True))
     draws = np.array([both(lambda n: rng.random(n) < 0.5) for _ in range(DRAWS)])
-    return {"values over routing": spread(draws[:, 0]), "best gain": spread(draws[:, 1])}
+    return {"values over routing": stats.summary(draws[:, 0]), "best gain": stats.summary(draws[:, 1])}
 
 
 def _rates_of(rows: list[tuple[Cell, dict]]) -> dict:
@@ -321,7 +317,7 @@ def best(rates: dict, seeds: list[str], told: list[str] | None = None) -> dict:
     values = {name: [rates[rate][seed]["at_best"][name] for seed in told]
               for name in ("held_out", "kl", "train", "step", "same_symbol", "attention_entropy", "validation")}
     return {"rate": float(rate), "at_the_edge": float(rate) in (min(ends), max(ends)), "seeds": told, "chosen_on": seeds} | {
-        name: {"mean": float(np.mean(x)), "se": _error(x), "values": x} for name, x in values.items()
+        name: {"mean": float(np.mean(x)), "se": stats.standard_error(x), "values": x} for name, x in values.items()
     }
 
 
@@ -338,10 +334,6 @@ def _looks(rates: dict, seeds: list[str]) -> dict:
     tables = {"head": sticky.looked_at(pattern, task.held_out), "even": sticky.looked_at(sticky.even_pattern(pattern.shape[-1]), task.held_out)}
     told = {name: table.tolist() for name, table in tables.items()}
     return told | {"seed": seed, "rate": chosen["rate"], "step": steps, "choosiness": sticky.choosiness(*tables.values())}
-
-
-def _error(values: list[float]) -> float:
-    return float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
 
 
 def known(length: int, seed: int) -> dict:

@@ -11,9 +11,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from bayeswind_lib import baselines, tunnels
+from bayeswind_lib import baselines, stats, tunnels
 from bayeswind_lib.baselines.recurrence import AnyRule, Memoriser, ruled
-from bayeswind_lib.experiments.sampling import summary
 from bayeswind_lib.probes.fixed import SEED
 from bayeswind_lib.scoring import entropy_bits, score_episodes
 from bayeswind_lib.tunnels import recurrence
@@ -83,8 +82,8 @@ def measure(n_episodes: int, draws: int) -> dict:
             "constants": by_formula(modulus),
             "sampled": {"constants": constants(programs(modulus, length, 4 * n_episodes, rng), modulus)},
             "rungs": scores(modulus, length, 4 * n_episodes, rng),
-            "null": {"uniform": summary(nulls)},
-            "independent": summary(drawn),
+            "null": {"uniform": stats.summaries(nulls)},
+            "independent": stats.summaries(drawn),
             "beginnings": modulus * (modulus - 1) * modulus,
             "held_out": int((recurrence.buckets(modulus) == 0).sum()),
         }

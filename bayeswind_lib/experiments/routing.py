@@ -8,11 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import numpy as np
 import torch
 from torch import nn
 
-from bayeswind_lib import checkpoints, scoring, tunnels
+from bayeswind_lib import checkpoints, scoring, stats, tunnels
 from bayeswind_lib.probes import edit, nulls, routing
 from bayeswind_lib.probes.ablation import Bench
 
@@ -121,7 +120,7 @@ def lists_of(model: nn.Module, episodes, others, draws: int) -> dict:
             "another": routing.by_another(attention), "even": routing.evenly(L)}
     found: dict = {name: kl(changes) for name, changes in ways.items()}
     found["first_layer"] = {name: kl({"pattern.0": changes["pattern.0"]}) for name, changes in ways.items()}
-    return {"lists": found | {"shuffled": limits([shuffled(i) for i in range(draws)])}}
+    return {"lists": found | {"shuffled": stats.summary([shuffled(i) for i in range(draws)], level=0.95)}}
 
 
 def window_of(model: nn.Module, tunnel, episodes) -> dict[str, dict[str, float]]:
@@ -148,13 +147,7 @@ def before_training(model: nn.Module, tunnel, draws: int) -> dict:
             found |= {f"handed_on_{layer}": share for layer, share in shares.items()}
         for name, value in found.items():
             rows.setdefault(name, []).append(float(value))
-    return {name: limits(values) for name, values in rows.items()}
-
-
-def limits(draws: list[float]) -> dict:
-    """The median of a null, its 2.5th and 97.5th percentiles, and the number of draws."""
-    low, middle, high = (float(x) for x in np.quantile(draws, [0.025, 0.5, 0.975]))
-    return {"null": middle, "low": low, "high": high, "draws": len(draws)}
+    return {name: stats.summary(values, level=0.95) for name, values in rows.items()}
 
 
 def bound(model: nn.Module, n_episodes: int, draws: int) -> dict:
@@ -199,9 +192,9 @@ def filtering(model: nn.Module, n_episodes: int, draws: int) -> dict:
     }
     twins = [routing.patterns(nulls.untrained(model, dice(300 + i)), episodes.inputs[:FEW]) for i in range(min(draws, 20))]
     rows = [routing.towards(x, groups, header) for x in twins]
-    found["untrained"] = {name: limits([float(row[name].mean()) for row in rows]) for name in groups}
+    found["untrained"] = {name: stats.summary([float(row[name].mean()) for row in rows], level=0.95) for name in groups}
     ages = [float(routing.fixed_age(x, header)[..., 1:].max()) for x in twins]
-    return found | {"untrained_age": limits(ages)}
+    return found | {"untrained_age": stats.summary(ages, level=0.95)}
 
 
 def _costs(model: nn.Module, episodes, group: torch.Tensor, layers: list[int]) -> float:

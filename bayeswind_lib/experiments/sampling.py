@@ -6,12 +6,11 @@ Axes: B episodes, K scored positions, Y outcomes.
 from __future__ import annotations
 
 import math
-import statistics
 
 import numpy as np
 import torch
 
-from bayeswind_lib import baselines, models, tunnels
+from bayeswind_lib import baselines, models, stats, tunnels
 from bayeswind_lib.baselines.regression import PriorOnly
 from bayeswind_lib.probes.fixed import rng_for
 from bayeswind_lib.scoring import MEASURES, entropy_bits, gaussian_entropy_bits, score_episodes
@@ -39,18 +38,6 @@ def scores(predictor, episodes: tunnels.Episodes, batch_size: int = 256) -> dict
     return {name: getattr(result, name) for name in names}
 
 
-def summary(draws: list[dict[str, float]]) -> dict:
-    """For each measure the median of the draws, the lowest, the highest and how many."""
-    result = {}
-    for name in draws[0]:
-        values = [draw[name] for draw in draws]
-        result[name] = {
-            "null": statistics.median(values), "low": min(values), "high": max(values),
-            "draws": len(values),
-        }
-    return result
-
-
 def nulls(tunnel) -> dict:
     """What has learned nothing, on `DRAWS` independent sets of episodes: a guess, and networks.
 
@@ -68,7 +55,7 @@ def nulls(tunnel) -> dict:
         untrained = models.build("transformer", config, rng_for(tunnel, 500 + draw)).eval()
         rows[name].append(of_a_guess(guess, episodes))
         rows["untrained"].append(of_a_guess(untrained, episodes))
-    return {name: summary(draws) for name, draws in rows.items()}
+    return {name: stats.summaries(draws) for name, draws in rows.items()}
 
 
 def of_a_guess(predictor, episodes: tunnels.Episodes) -> dict[str, float]:

@@ -22,12 +22,11 @@ from pathlib import Path
 
 import numpy as np
 
-from bayeswind_lib import scoring, tunnels
+from bayeswind_lib import scoring, stats, tunnels
 from bayeswind_lib.checkpoints import store
 from bayeswind_lib.checkpoints.files import read_tensors, write_tensors
 from bayeswind_lib.experiments.progress import rounded
 from bayeswind_lib.experiments.runner import run_missing
-from bayeswind_lib.experiments.sampling import summary
 from bayeswind_lib.probes import progress, settling
 from bayeswind_lib.probes.activations import activations, edit
 from bayeswind_lib.probes.fixed import episodes_of, rng_for
@@ -266,7 +265,7 @@ def train_cell(folder: Path, cell: tuple[str, int]) -> Path:
 def summed_up(found: dict) -> dict:
     """The record: runs and ladder, with ratios over seeds, frozen over free runs, and coverage of intervals."""
     found = found | {"ratios": ratios(found["runs"]), "rungs": frozen_over_free(found["ladder"])}
-    found["coverage"] = settling.coverage(len(FIVE), SIMULATED, np.random.default_rng(0))
+    found["coverage"] = stats.coverage(len(FIVE), SIMULATED, np.random.default_rng(0))
     return found | nulls(found) | {"claims": claims(found)}
 
 
@@ -282,8 +281,8 @@ def ratios(runs: dict) -> dict:
                 where: [[one[where][what]["step"] for one in seeds.values()] for what in (a, b)]
                 for where in ("settled", "line")
             }
-            entry = _short(settling.ratio_interval(*times["settled"])) if len(seeds) > 1 else {}
-            entry["line"] = _short(settling.ratio_interval(*times["line"])) if len(seeds) > 1 else {}
+            entry = _short(stats.ratio_interval(*times["settled"])) if len(seeds) > 1 else {}
+            entry["line"] = _short(stats.ratio_interval(*times["line"])) if len(seeds) > 1 else {}
             entry["at_end"] = sum(one["settled"][a]["at_end"] or one["settled"][b]["at_end"] for one in seeds.values())
             result.setdefault(rate, {})[f"{a} over {b}"] = entry
     return result
@@ -301,7 +300,7 @@ def frozen_over_free(ladder_scores: dict) -> dict:
             if label == "free" or len(seeds) < 2:
                 continue
             pairs = [(one["kl"], labels["free"][seed]["kl"]) for seed, one in seeds.items()]
-            result.setdefault(rate, {})[label] = _short(settling.ratio_interval(*zip(*pairs, strict=True)))
+            result.setdefault(rate, {})[label] = _short(stats.ratio_interval(*zip(*pairs, strict=True)))
         spread = [abs(math.log(x)) for x in result.get(rate, {}).get("nudged", {}).get("each", [])]
         if spread:
             result[rate]["rounding"] = float(f"{math.exp(max(spread)):.5g}")
@@ -323,7 +322,7 @@ def claims(found: dict) -> dict:
 def nulls(found: dict) -> dict:
     """Over seeds and deals with a falling rate: "line", ratios of settling times; "even", what uniform attention costs."""
     draws = [draw for one in found["runs"].get("falling", {}).values() for draw in one["nulls"]]
-    return {what: summary([draw[what] for draw in draws]) if draws else {} for what in ("line", "even")}
+    return {what: stats.summaries([draw[what] for draw in draws]) if draws else {} for what in ("line", "even")}
 
 
 def over_free(labels: dict, label: str, what: str) -> list[float]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from bayeswind_lib import checkpoints, tunnels
+from bayeswind_lib import checkpoints, stats, tunnels
 from bayeswind_lib.probes import axes, nulls, values
 from bayeswind_lib.probes.activations import activations
 from bayeswind_lib.probes.fixed import rng_for
@@ -53,7 +53,7 @@ def _walks(draws: int) -> dict:
     rng, found = torch.Generator().manual_seed(7), {}
     for K in (10, 20):
         sampled = values.random_walk_null(K, 192, max(draws, TWINS), rng)
-        found[str(K)] = {"theory": float(values.walk_shares(K)[0]), "first": interval(sampled)}
+        found[str(K)] = {"theory": float(values.walk_shares(K)[0]), "first": stats.summary(sampled)}
     return found
 
 
@@ -72,10 +72,10 @@ def of_network(name: str, seed: int, n_episodes: int, draws: int) -> dict:
         small_entry = site_numbers(small[site], entropies(few))
         drawn = [site_numbers(twin[site], entropies(few)) for twin in twins]
         entry["null"] = {
-            key: interval([row[key] for row in drawn], small_entry[key]) for key in entry
+            key: stats.summary([row[key] for row in drawn], small_entry[key]) for key in entry
         }
         matched = values.matched_null(x, entropy, draws, torch.Generator().manual_seed(8))
-        entry["matched"] = interval(matched.draws, matched.value)
+        entry["matched"] = stats.summary(matched.draws, matched.value)
         found["sites"][site] = entry
     pushes = min(draws, TWINS)
     found["layers"] = {
@@ -106,12 +106,12 @@ def site_numbers(points: np.ndarray, entropy: np.ndarray) -> dict[str, float]:
     found = {key: getattr(curve, key) for key in NUMBERS}
     S, K, D = points.shape
     flat = points.reshape(-1, D)
-    first = values.spread(flat).project(flat, 1)[:, 0].reshape(S, K)
+    first = stats.pca(flat).project(flat, 1)[:, 0].reshape(S, K)
     found["by_position"] = values.by_position(first)
-    single = [values.spread(x) for x in points[: min(S, 16)]]
+    single = [stats.pca(x) for x in points[: min(S, 16)]]
     found["one_first"] = float(np.mean([one.shares[0] for one in single]))
     ranks = [
-        values.correlation(one.project(x, 1)[:, 0], np.arange(K), ranks=True)
+        stats.correlation(one.project(x, 1)[:, 0], np.arange(K), ranked=True)
         for one, x in zip(single, points, strict=False)
     ]
     found["one_monotone"] = float(np.mean(ranks))
@@ -133,23 +133,23 @@ def of_layer(model, fit, held, layer: int, draws: int) -> dict:
     held = held[:COST_EPISODES]
     bench, rng = axes.AxisBench(model, held, layer), np.random.default_rng(layer)
     S, K, D = points.shape
-    shape = values.spread(points.reshape(-1, D))
-    inner = values.spread(values.at_fixed_position(points).reshape(-1, D))
+    shape = stats.pca(points.reshape(-1, D))
+    inner = stats.pca(values.at_fixed_position(points).reshape(-1, D))
     reading = axes.fit_reading(points, entropies(fit))
     read = (bench.points - reading.mean) @ reading.weight
     along = axes.unit(reading.weight)
     found = {
         "before": bench.before["kl"], "share": float(shape.shares[0]),
-        "hold": as_dict(bench.hold(shape.axes[0], shape.mean, draws, rng)),
+        "hold": bench.hold(shape.axes[0], shape.mean, draws, rng).summary(),
         "second": bench.cost(shape.mean, shape.axes[1], shape.axes[1])["kl"],
         "inner": bench.cost(shape.mean, inner.axes[0], inner.axes[0])["kl"],
         "r2": r2(entropies(held), read + entropies(fit).mean()),
         "filter": bench.cost(shape.mean, along, along),
         "filter_share": float(((points - reading.mean) @ along).var() / points.reshape(-1, D).var(0).sum()),
-        "erase": as_dict(bench.erase(reading, points, draws, rng)),
+        "erase": bench.erase(reading, points, draws, rng).summary(),
     }
     pushes = [bench.cost(shape.mean, along, axes.unit(rng.normal(size=D)))["entropy_mae"] for _ in range(draws)]
-    return found | {"filter_null": interval(pushes, found["filter"]["entropy_mae"])}
+    return found | {"filter_null": stats.summary(pushes, found["filter"]["entropy_mae"])}
 
 
 def r2(truth: np.ndarray, guess: np.ndarray) -> float:
@@ -162,20 +162,20 @@ def of_readout(model, fit, held, draws: int, tunnel) -> dict:
     last = model.config.n_layers
     points = axes.AxisBench(model, fit, last).points
     D, rng = points.shape[-1], np.random.default_rng(1)
-    shape = values.spread(points.reshape(-1, D))
+    shape = stats.pca(points.reshape(-1, D))
     random = axes.visible(model, np.array([axes.unit(rng.normal(size=D)) for _ in range(draws)]))
     seen = axes.visible(model, shape.axes[:6])
     mine = axes.AxisBench(model, held, last).points
     length = np.linalg.norm(mine, axis=-1)
     found = {
-        "visible": seen.tolist(), "visible_null": interval(random, seen[0]),
+        "visible": seen.tolist(), "visible_null": stats.summary(random, seen[0]),
         "two_ways": axes.two_ways(model, mine, shape.axes[0], held),
-        "length_entropy": values.correlation(length.ravel(), entropies(held).ravel()),
+        "length_entropy": stats.correlation(length.ravel(), entropies(held).ravel()),
         "length_share": float(((mine @ shape.axes[0]) ** 2).sum() / (length**2).sum()),
     }
     found["estimated"] = {}  # the fewer sequences an axis comes from, the more of others is mixed in
     for n in sorted({min(n, len(points)) for n in (16, 64, 256, len(points))}):
-        axis = values.spread(points[:n].reshape(-1, D)).axes[0]
+        axis = stats.pca(points[:n].reshape(-1, D)).axes[0]
         cost = axes.two_ways(model, mine, axis, held)["both"]
         found["estimated"][str(n)] = {"visible": float(axes.visible(model, axis)), "cost": cost}
     if tunnel.name == "bijection":
@@ -210,17 +210,3 @@ def ledger_values(networks: dict) -> dict:
     return {"ledger": measured, "untrained": fresh, "random_direction": {"axis_ablated": layer["filter_null"]}}
 
 
-def as_dict(measured: nulls.Measured) -> dict:
-    """A measurement in the shape that the ledger reads."""
-    return interval(measured.draws, measured.value)
-
-
-def interval(draws, value: float | None = None) -> dict:
-    """Median, limits (lowest and highest) and number of the draws, and the value's percentile."""
-    drawn = np.array([x for x in draws if np.isfinite(x)], dtype=float)
-    if not len(drawn):
-        return {"null": None, "low": None, "high": None, "draws": 0, "value": value, "percentile": None}
-    found = {"null": float(np.median(drawn)), "low": float(drawn.min()), "high": float(drawn.max()), "draws": len(drawn)}
-    if value is not None:
-        found |= {"value": float(value), "percentile": nulls.Measured(float(value), drawn, "").percentile}
-    return found

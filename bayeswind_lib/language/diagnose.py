@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from bayeswind_lib import stats
 from bayeswind_lib.language import layouts, manifold
 from bayeswind_lib.language.layouts import Layout
 
@@ -146,54 +147,22 @@ def signature(pc1: float, pc12: float, cosines: Sequence[float], fall: float) ->
 # ---- values and their nulls
 
 
-def ranks(x: np.ndarray) -> np.ndarray:
-    """Ranks of numbers from 1 on, equal ones at their mean rank: (n,).
-
-    >>> ranks([5, 7, 5, 9]).tolist()
-    [1.5, 3.0, 1.5, 4.0]
-    """
-    _, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
-    last = counts.cumsum()
-    return (last - (counts - 1) / 2)[inverse]
-
-
-def spearman(x: np.ndarray, y: np.ndarray) -> float:
-    """Rank correlation, -1 to 1; 0 if one of them never changes."""
-    return float(unit_ranks(x) @ unit_ranks(y))
-
-
-def unit_ranks(x: np.ndarray) -> np.ndarray:
-    """Ranks, centred and of length 1, so that products are rank correlations: (n,); zeros if all are the same."""
-    centred = ranks(np.asarray(x)) - (len(x) + 1) / 2
-    return centred / (np.linalg.norm(centred) or 1)
-
-
 def axis_entropy(vectors: np.ndarray, entropy: np.ndarray) -> float:
-    """|rank correlation| of the first component's coordinate with entropy: the sign of an axis is anybody's."""
-    return abs(spearman(manifold.spectrum(vectors).coordinates[:, 0], entropy))
-
-
-def like(vectors: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Normal vectors with the measured variances and covariances, that know nothing of any prompt: (n, d)."""
-    found = manifold.spectrum(vectors, standardise=False)
-    spread = found.coordinates.std(0, ddof=1)
-    return found.mean + (rng.standard_normal((len(vectors), len(spread))) * spread) @ found.axes
+    """|rank correlation| of the first component's coordinate with entropy: the sign of a component is arbitrary."""
+    return abs(stats.spearman(manifold.spectrum(vectors).project(vectors, 1)[:, 0], entropy))
 
 
 NULLS = {
     "noise": lambda x, rng: manifold.noise(*x.shape, rng),
     "shuffled": manifold.shuffled,
-    "like": like,
+    "like": stats.matched_gaussian,
 }
 
 
-def interval(draws) -> dict:
-    """Median, lowest, highest and number of draws, and the largest of 95 % of them, as the ledger stores a null."""
+def null_summary(draws) -> dict:
+    """`stats.summary`, with the largest of 95 % of the draws as "p95"."""
     drawn = np.asarray(draws, dtype=float)
-    return {
-        "null": float(np.median(drawn)), "low": float(drawn.min()), "high": float(drawn.max()), "draws": len(drawn),
-        "p95": float(np.quantile(drawn, 0.95)),
-    }
+    return stats.summary(drawn) | {"p95": float(np.quantile(drawn, 0.95))}
 
 
 def value_report(vectors: np.ndarray, entropy: np.ndarray, draws: int, rng: np.random.Generator) -> dict:
@@ -206,7 +175,7 @@ def value_report(vectors: np.ndarray, entropy: np.ndarray, draws: int, rng: np.r
     Returns:
         pc1, pc12, participation, each with its jackknife error (`_se`); rho, the |rank correlation| of
         the first coordinate with entropy; raw and ranked pc1; pc1 without each prompt in turn (lowest,
-        highest); and by null (see `NULLS`) an `interval` of each figure.
+        highest); and by null (see `NULLS`) a `null_summary` of each figure.
     """
     x = np.asarray(vectors, dtype=float)
     report: dict = {"n": len(x), "d": x.shape[1], "rho": axis_entropy(x, entropy)}
@@ -219,14 +188,14 @@ def value_report(vectors: np.ndarray, entropy: np.ndarray, draws: int, rng: np.r
     report["left_out"] = [min(out), max(out)]
     for name, draw in NULLS.items():
         drawn = [null_figures(draw(x, rng), entropy) for _ in range(draws)]
-        report[name] = {key: interval([one[key] for one in drawn]) for key in drawn[0]}
+        report[name] = {key: null_summary([one[key] for one in drawn]) for key in drawn[0]}
     return report
 
 
 def null_figures(x: np.ndarray, entropy: np.ndarray) -> dict[str, float]:
     """The three shares and the rank correlation of one draw of a null."""
     found = manifold.spectrum(x)
-    return manifold.figures(found) | {"rho": abs(spearman(found.coordinates[:, 0], entropy))}
+    return manifold.figures(found) | {"rho": abs(stats.spearman(found.project(x, 1)[:, 0], entropy))}
 
 
 def relabelled(a: np.ndarray, b: np.ndarray, measure: str, draws: int, rng: np.random.Generator) -> np.ndarray:

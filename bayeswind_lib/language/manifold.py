@@ -10,80 +10,18 @@ Axes: n prompts, d coordinates, R draws of a null.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
-
-@dataclass(frozen=True)
-class Spectrum:
-    """Principal components of n vectors in d dimensions.
-
-    Attributes:
-        shares: float64 (min(n, d),), each component's share of the variance, largest first; they sum to 1.
-        axes: (min(n, d), d), the components, as rows; none, (0, d), if they were not asked for.
-        coordinates: (n, min(n, d)), of each vector; else (n, 0).
-        mean, scale: (d,), what was subtracted, and what was then divided by (1 if not standardised).
-    """
-
-    shares: np.ndarray
-    axes: np.ndarray
-    coordinates: np.ndarray
-    mean: np.ndarray
-    scale: np.ndarray
-
-    @property
-    def pc1(self) -> float:
-        """Share of the first component."""
-        return float(self.shares[0])
-
-    @property
-    def pc12(self) -> float:
-        """Share of the first two."""
-        return float(self.shares[:2].sum())
-
-    @property
-    def participation(self) -> float:
-        """(sum of the variances)^2 over the sum of their squares: how many components share evenly."""
-        return float(1 / np.square(self.shares).sum())
-
-    def raw_axis(self, component: int = 0) -> np.ndarray:
-        """The direction of unit length along which the *raw* vectors are read by a component, (d,).
-
-        A coordinate is axis . (v - mean) / scale, so the raw vectors are read by axis / scale.
-        """
-        axis = self.axes[component] / self.scale
-        return axis / np.linalg.norm(axis)
+from bayeswind_lib.stats import Components, pca, ranks
 
 
-def spectrum(vectors: np.ndarray, standardise: bool = True, axes: bool = True) -> Spectrum:
-    """Principal components of vectors (n, d), each coordinate centred, and divided by its deviation if wished.
-
-    A coordinate that never changes counts for nothing.
-
-    Args:
-        axes: find the components themselves; their shares alone take a third of the time.
-    Raises:
-        ValueError: for fewer than 3 vectors, or if all are the same.
-    """
-    x = np.asarray(vectors, dtype=float)
-    if x.ndim != 2 or len(x) < 3:
-        raise ValueError(f"vectors have shape {x.shape}: give at least 3 of them, (n, d)")
-    mean, scale = x.mean(0), np.ones(x.shape[1])
-    if standardise:
-        spread = x.std(0)
-        scale = np.where(spread > 1e-12 * max(1.0, float(spread.max())), spread, 1.0)
-    z = (x - mean) / scale
-    if axes:
-        left, size, found = np.linalg.svd(z, full_matrices=False)
-    else:
-        left, size, found = np.empty((len(z), 0)), np.linalg.svd(z, compute_uv=False), np.empty((0, z.shape[1]))
-    if not size[0] > 0:
-        raise ValueError("all vectors are the same: there are no components")
-    return Spectrum(size**2 / np.square(size).sum(), found, left * size if axes else left, mean, scale)
+def spectrum(vectors: np.ndarray, standardise: bool = True, axes: bool = True) -> Components:
+    """`stats.pca` of vectors (n, d), as Paper III takes it: each coordinate is also divided by its deviation."""
+    return pca(vectors, standardise, axes)
 
 
-MEASURES: dict[str, Callable[[Spectrum], float]] = {
+MEASURES: dict[str, Callable[[Components], float]] = {
     "pc1": lambda s: s.pc1, "pc12": lambda s: s.pc12, "participation": lambda s: s.participation,
 }
 
@@ -93,7 +31,7 @@ def shares(vectors: np.ndarray, standardise: bool = True) -> dict[str, float]:
     return figures(spectrum(vectors, standardise, axes=False))
 
 
-def figures(found: Spectrum) -> dict[str, float]:
+def figures(found: Components) -> dict[str, float]:
     """The three figures of a spectrum at hand, by name."""
     return {name: measure(found) for name, measure in MEASURES.items()}
 
@@ -143,7 +81,7 @@ def shuffled(vectors: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 def ranked(vectors: np.ndarray) -> np.ndarray:
     """Ranks within each coordinate, (n, d): no single prompt can then own a component."""
-    return np.asarray(vectors).argsort(0).argsort(0).astype(float)
+    return ranks(vectors, axis=0)
 
 
 # ---- keys

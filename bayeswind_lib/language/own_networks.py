@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from bayeswind_lib import models, tunnels
+from bayeswind_lib import models, stats, tunnels
 from bayeswind_lib.language import diagnose, manifold
 from bayeswind_lib.probes import nulls
 from bayeswind_lib.probes.activations import activations
@@ -20,7 +20,6 @@ from bayeswind_lib.scoring import entropy_bits
 from bayeswind_lib.training import plans
 
 SEED = 17  # of the prompts, which are the same for all networks of a tunnel
-T_95 = {2: 12.7062, 3: 4.3027, 4: 3.1824, 5: 2.7764}
 
 
 def prompts_of(network, n: int, rng: torch.Generator) -> tuple[list[torch.Tensor], np.ndarray]:
@@ -135,6 +134,5 @@ def paired(these: dict, those: dict, key: str) -> dict | None:
     if not both or any(None in pair for pair in both):
         return None
     apart = np.array([a - b for a, b in both])
-    half = T_95[len(apart)] * float(apart.std(ddof=1)) / math.sqrt(len(apart)) if len(apart) > 1 else math.nan
-    mean = float(apart.mean())
-    return {"value": mean, "low": mean - half, "high": mean + half, "seeds": len(apart), "above": int((apart > 0).sum())}
+    low, high = stats.t_interval(apart) if len(apart) > 1 else (math.nan, math.nan)
+    return {"value": float(apart.mean()), "low": low, "high": high, "seeds": len(apart), "above": int((apart > 0).sum())}

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from bayeswind_lib.language.diagnose import ranks
 from bayeswind_lib.scoring import entropy_bits
+from bayeswind_lib.stats import ranks
 
 TRUTH = 0.9  # chance that an example shows the hidden label
 COUNTS = (0, 1, 2, 4, 8)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayeswind_lib.probes.filtering import flat
+from bayeswind_lib.stats import pca
 
 POINTS = 500  # of a cloud that is clustered
 
@@ -82,18 +83,10 @@ def silhouettes(points: np.ndarray, counts, seed: int = 0, starts: int = 6) -> n
     return np.array([silhouette_score(points, labels) for labels in found])
 
 
-def matched_gaussian(points: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """As many points of a Gaussian with the mean and covariance of points (N, D): a cloud of one lump."""
-    centred = points - points.mean(0)
-    lengths, axes = np.linalg.svd(centred, full_matrices=False)[1:]
-    return points.mean(0) + rng.normal(size=(len(points), len(axes))) * lengths / np.sqrt(len(points)) @ axes
-
-
 def leading(points: np.ndarray, dims: int = 8) -> np.ndarray:
     """Coordinates on the principal axes, at most `dims` and none without variance: (N, D) -> (N, dims)."""
-    centred = np.asarray(points, dtype=np.float64) - points.mean(0)
-    _, lengths, axes = np.linalg.svd(centred, full_matrices=False)
-    return centred @ axes[: min(dims, int((lengths > 1e-9 * lengths[0]).sum()))].T
+    found = pca(points)
+    return found.project(points, min(dims, int((found.shares > 1e-12 * found.shares[0]).sum())))
 
 
 def cloud(x: np.ndarray, seed: int = 0) -> np.ndarray:

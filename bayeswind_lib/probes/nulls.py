@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from bayeswind_lib import stats
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -33,10 +35,7 @@ class Measured:
     @property
     def percentile(self) -> float:
         """Share of the draws below the value, in percent; a tie counts half. NaN without draws."""
-        if not len(self.draws):
-            return math.nan
-        below = np.mean(self.draws < self.value) + np.mean(self.draws == self.value) / 2
-        return 100 * float(below)
+        return stats.percentile(self.value, self.draws)
 
     @property
     def low(self) -> float:
@@ -47,6 +46,10 @@ class Measured:
     def high(self) -> float:
         """The 97.5th percentile of the null."""
         return float(np.quantile(self.draws, 0.975)) if len(self.draws) else math.nan
+
+    def summary(self) -> dict:
+        """`stats.summary` of the draws, with the value: the shape that the ledger reads."""
+        return stats.summary(self.draws, self.value)
 
     def to_dict(self) -> dict:
         """Plain JSON types, for a record: value, null mean and limits, percentile, draws."""

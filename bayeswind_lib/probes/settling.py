@@ -9,11 +9,9 @@ Axes: C snapshots, L layers, N vectors, D channels, n seeds, S simulated experim
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 import torch
@@ -22,7 +20,7 @@ from torch import nn
 from bayeswind_lib import scoring
 from bayeswind_lib.probes import progress
 from bayeswind_lib.probes.activations import activations
-from bayeswind_lib.probes.values import correlation, spread
+from bayeswind_lib.stats import correlation, pca
 from bayeswind_lib.tunnels import Episodes
 
 KEY_AXES = 4  # principal axes of the token keys of layer 0 whose span is compared
@@ -82,9 +80,9 @@ def overlap(x: torch.Tensor, y: torch.Tensor, axes: int = KEY_AXES) -> float:
 
 def main_axis(x: torch.Tensor, entropy: torch.Tensor) -> dict[str, float]:
     """Share of the variance on the first principal axis of (N, D), and |rank correlation| with entropy (N,)."""
-    shape = spread(x.numpy())
+    shape = pca(x.numpy())
     first = shape.project(x.numpy(), 1)[:, 0]
-    return {"axis share": float(shape.shares[0]), "axis rank": float(correlation(first, entropy.numpy(), ranks=True))}
+    return {"axis share": float(shape.shares[0]), "axis rank": float(correlation(first, entropy.numpy(), ranked=True))}
 
 
 def readings(model: nn.Module, snapshots: Mapping[float, Mapping], episodes: Episodes) -> dict[str, np.ndarray]:
@@ -148,90 +146,3 @@ def _kl_bits(model: nn.Module, episodes: Episodes) -> torch.Tensor:
     truth = episodes.posterior.double()
     answer = model(episodes.inputs).double().log_softmax(-1)
     return (torch.xlogy(truth, truth) - truth * answer).sum(-1) / math.log(2)
-
-
-# ---- few seeds
-
-
-@cache
-def resamples(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """All ways to draw n of n with replacement: how often each is drawn (ways, n), and the probability (ways,).
-
-    >>> len(resamples(5)[0])
-    126
-    """
-    if not 1 <= n <= 8:
-        raise ValueError(f"n is {n}: all resamples of 1 to 8 numbers are taken, of more draw some")
-    drawn = np.array(list(itertools.combinations_with_replacement(range(n), n)))  # (ways, n)
-    counts = (drawn[:, :, None] == np.arange(n)).sum(1)  # (ways, n)
-    ways = [math.factorial(n) / math.prod(map(math.factorial, c)) for c in counts.tolist()]
-    return counts, np.array(ways) / float(n) ** n
-
-
-def bootstrap_interval(x: Sequence[float], level: float = 0.95) -> tuple[float, float]:
-    """Percentile bootstrap interval of the mean of few numbers (n,), with all resamples: nothing is drawn."""
-    low, high = _bootstrap(np.asarray(x, dtype=float)[None], level)
-    return float(low[0]), float(high[0])
-
-
-def _bootstrap(x: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """The same for many experiments at once, (S, n) -> (S,) twice."""
-    counts, weight = resamples(x.shape[1])
-    means = x @ counts.T / x.shape[1]  # (S, ways)
-    order = means.argsort(1)
-    up = weight[order].cumsum(1)
-    ends = []
-    for q in ((1 - level) / 2, (1 + level) / 2):
-        place = (up >= q - 1e-12).argmax(1)
-        ends.append(np.take_along_axis(np.take_along_axis(means, order, 1), place[:, None], 1)[:, 0])
-    return ends[0], ends[1]
-
-
-def t_interval(x: Sequence[float], level: float = 0.95) -> tuple[float, float]:
-    """Student's interval of the mean of few numbers (n,), n at least 2."""
-    low, high = _student(np.asarray(x, dtype=float)[None], level)
-    return float(low[0]), float(high[0])
-
-
-def _student(x: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
-    n = x.shape[1]
-    half = t_quantile((1 + level) / 2, n - 1) * x.std(1, ddof=1) / math.sqrt(n)
-    return x.mean(1) - half, x.mean(1) + half
-
-
-@cache
-def t_quantile(p: float, df: int) -> float:
-    """Quantile of Student's distribution, p at least one half, by bisection of its integral.
-
-    >>> round(t_quantile(0.975, 4), 3)
-    2.776
-    """
-    size = math.exp(math.lgamma((df + 1) / 2) - math.lgamma(df / 2)) / math.sqrt(df * math.pi)
-    low, high = 0.0, 400.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        angle = np.linspace(0, math.atan(middle / math.sqrt(df)), 4001)  # t = sqrt(df) tan(angle)
-        height = size * math.sqrt(df) * np.cos(angle) ** (df - 1)
-        area = float(np.sum((height[1:] + height[:-1]) / 2) * (angle[1] - angle[0]))
-        low, high = (middle, high) if 0.5 + area < p else (low, middle)
-    return low
-
-
-def coverage(n: int, draws: int, rng: np.random.Generator, level: float = 0.95) -> dict[str, float]:
-    """How often intervals from n normal numbers hold the true mean, in that many simulated experiments."""
-    x = rng.standard_normal((draws, n))
-    ends = {"bootstrap": _bootstrap(x, level), "Student": _student(x, level), "range": (x.min(1), x.max(1))}
-    return {name: float(((low <= 0) & (high >= 0)).mean()) for name, (low, high) in ends.items()}
-
-
-def ratio_interval(a: Sequence[float], b: Sequence[float], level: float = 0.95) -> dict:
-    """The geometric mean of the ratios of two paired sets of positive numbers (n,), and what is known of it.
-
-    Returns:
-        "each" (n), "mean", and the intervals "bootstrap" and "Student" (on the logarithms) and "range".
-    """
-    logs = np.log(np.asarray(a, dtype=float) / np.asarray(b, dtype=float))
-    ends = {"bootstrap": bootstrap_interval(logs, level), "Student": t_interval(logs, level), "range": (logs.min(), logs.max())}
-    return {"each": np.exp(logs).tolist(), "mean": float(np.exp(logs.mean()))} | {
-        name: [float(math.exp(x)) for x in pair] for name, pair in ends.items()
-    }

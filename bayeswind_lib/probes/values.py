@@ -15,63 +15,7 @@ import numpy as np
 import torch
 
 from bayeswind_lib.probes.nulls import Measured, against
-
-
-@dataclass(frozen=True)
-class Spread:
-    """How the variance of points lies over their principal axes.
-
-    Attributes:
-        shares: (min(N, D),), share of the variance on each axis, largest first.
-        axes: (min(N, D), D), the axes. mean: (D,).
-    """
-
-    shares: np.ndarray
-    axes: np.ndarray
-    mean: np.ndarray
-
-    @property
-    def participation(self) -> float:
-        """(sum of variances)^2 / sum of their squares: about how many axes take part."""
-        return float(1 / (self.shares**2).sum())
-
-    def project(self, points: np.ndarray, n: int = 2) -> np.ndarray:
-        """Coordinates on the first n axes: (N, D) -> (N, n)."""
-        return (np.asarray(points) - self.mean) @ self.axes[:n].T
-
-
-def spread(points: np.ndarray) -> Spread:
-    """Principal components of points (N, D); the scale of no channel is changed.
-
-    Raises:
-        ValueError: for fewer than 3 points.
-    """
-    from sklearn.decomposition import PCA
-
-    points = np.asarray(points, dtype=np.float64)
-    if len(points) < 3:
-        raise ValueError(f"{len(points)} points have no shape: at least 3 are needed")
-    many = len(points) > points.shape[1]  # then the covariance is the smaller matrix, and far quicker
-    found = PCA(svd_solver="covariance_eigh" if many else "full").fit(points)
-    return Spread(found.explained_variance_ratio_, found.components_, found.mean_)
-
-
-def correlation(x: np.ndarray, y: np.ndarray, ranks: bool = False) -> float:
-    """|Pearson| correlation, or |Spearman| with `ranks`; 0 where one of the two does not vary."""
-    x, y = (ranked(part) if ranks else np.asarray(part, dtype=np.float64) for part in (x, y))
-    x, y = x - x.mean(), y - y.mean()
-    size = np.sqrt((x @ x) * (y @ y))
-    return float(abs(x @ y) / size) if size > 1e-12 else 0.0
-
-
-def ranked(x: np.ndarray) -> np.ndarray:
-    """Ranks 1, 2, ... of numbers (N,); equal ones share the mean of theirs.
-
-    >>> ranked(np.array([0.5, 0.1, 0.5])).tolist()
-    [2.5, 1.0, 2.5]
-    """
-    _, place, count = np.unique(x, return_inverse=True, return_counts=True)
-    return (count.cumsum() - (count - 1) / 2)[place]
+from bayeswind_lib.stats import Components, correlation, pca
 
 
 def at_fixed_position(x: np.ndarray) -> np.ndarray:
@@ -111,15 +55,15 @@ def entropy_curve(points: np.ndarray, entropy: np.ndarray) -> Curve:
         entropy: (S, K), bits.
     """
     S, K, D = points.shape
-    shape = spread(points.reshape(S * K, D))
+    shape = pca(points.reshape(S * K, D))
     first = shape.project(points.reshape(S * K, D), 1)[:, 0]
     at_place = at_fixed_position(points)
-    inner = spread(at_place.reshape(S * K, D)).project(at_place.reshape(S * K, D), 1)[:, 0]
+    inner = pca(at_place.reshape(S * K, D)).project(at_place.reshape(S * K, D), 1)[:, 0]
     rest = at_fixed_position(entropy)
     varies = rest.std() > 1e-9
     return Curve(
         float(shape.shares[0]), float(shape.shares[1]), shape.participation,
-        correlation(first, entropy.ravel()), correlation(first, entropy.ravel(), ranks=True),
+        correlation(first, entropy.ravel()), correlation(first, entropy.ravel(), ranked=True),
         correlation(inner, rest.ravel()) if varies else 0.0,
         held_out_r2(at_place, rest) if varies else float("nan"),
     )
@@ -139,7 +83,7 @@ def random_walk_null(n_points: int, n_channels: int, draws: int, rng: torch.Gene
     found = []
     for _ in range(draws):
         steps = torch.randn(n_points, n_channels, generator=rng, dtype=torch.float64)
-        found.append(spread(steps.cumsum(0).numpy()).shares[0])
+        found.append(pca(steps.cumsum(0).numpy()).shares[0])
     return np.array(found)
 
 
@@ -157,19 +101,19 @@ def walk_shares(n_points: int) -> np.ndarray:
     return size / size.sum()
 
 
-def of_kernel(covariance: np.ndarray) -> Spread:
+def of_kernel(covariance: np.ndarray) -> Components:
     """Principal axes of one sequence of points whose channels are independent and have this covariance.
 
     Args:
         covariance: (K, K), of one channel between positions, for example min(i, j) of a random walk.
     Returns:
-        a `Spread` whose axes are the coordinates of the K points, of length 1, axis by axis: (K, K).
+        `Components` whose axes are the coordinates of the K points, of length 1, axis by axis: (K, K).
     """
     K = len(covariance)
     centre = np.eye(K) - 1 / K
     sizes, vectors = np.linalg.eigh(centre @ np.asarray(covariance, float) @ centre)
     sizes = np.maximum(sizes[::-1], 0)
-    return Spread(sizes / sizes.sum(), vectors.T[::-1], np.zeros(K))
+    return Components(sizes / sizes.sum(), vectors.T[::-1], np.zeros(K), np.ones(K))
 
 
 def by_position(coordinate: np.ndarray) -> float:
@@ -186,7 +130,7 @@ def matched_null(points: np.ndarray, entropy: np.ndarray, draws: int, rng: torch
     """
     S, K, D = points.shape
     flat = points.reshape(S * K, D)
-    shape, heights = spread(flat), entropy.ravel()
+    shape, heights = pca(flat), entropy.ravel()
     value = correlation(shape.project(flat, 1)[:, 0], heights)
     return against(
         value,
