@@ -203,14 +203,14 @@ def test_a_workflow_is_well_formed(path, tmp_path):
     assert "workflow_dispatch" in flow["on"]
     known = {"runs-on", "timeout-minutes", "strategy", "steps", "needs", "if", "permissions", "environment"}
     for job in flow["jobs"].values():
-        assert set(job) <= known and job["runs-on"] == "ubuntu-latest"
+        assert set(job) <= known and job["runs-on"] in ("ubuntu-latest", "${{ matrix.system }}")
         assert 0 < job["timeout-minutes"] <= 90
         assert {job["needs"]} <= set(flow["jobs"]) if "needs" in job else True
     for one in steps(flow):
         assert ("run" in one) != ("uses" in one), one
         assert set(one) <= {"name", "id", "if", "uses", "with", "run", "env", "continue-on-error"}
         if "uses" in one:
-            assert re.fullmatch(r"actions/[a-z-]+@v\d+", one["uses"]), "pinned, and GitHub's own only"
+            assert re.fullmatch(r"actions/[a-z-]+@(v\d+|[0-9a-f]{40})", one["uses"]), "pinned, and GitHub's own only"
         else:
             assert "${{" not in one["run"], "values go through env: they are not to be run"
             script = tmp_path / "step.sh"
@@ -223,11 +223,12 @@ def test_only_the_jobs_that_write_may_write():
                for job, content in workflow(path.name)["jobs"].items()}  # fmt: skip
     assert granted == {
         ("ci.yml", "test"): {},
+        ("ci.yml", "elsewhere"): {},
         ("ci.yml", "publish"): {"pages": "write", "id-token": "write"},
         ("colab.yml", "run"): {},
         ("colab.yml", "report"): {"contents": "write", "issues": "write"},
     }
-    for flow, job in (("ci.yml", "test"), ("colab.yml", "run")):
+    for flow, job in (("ci.yml", "test"), ("ci.yml", "elsewhere"), ("colab.yml", "run")):
         checkout = workflow(flow)["jobs"][job]["steps"][0]
         assert checkout["uses"].startswith("actions/checkout@")
         assert checkout["with"]["persist-credentials"] is False, "code from outside runs in this job"
@@ -269,17 +270,23 @@ def test_the_weekly_checks_leave_nothing_out():
     ]  # fmt: skip
 
 
-def test_the_checks_run_on_the_oldest_python_and_on_colabs():
-    job = workflow("ci.yml")["jobs"]["test"]
-    versions = job["strategy"]["matrix"]["python"]
-    assert all(isinstance(version, str) for version in versions), "3.10 would be read as 3.1"
+def test_the_checks_run_on_the_oldest_python_and_on_three_systems():
+    jobs = workflow("ci.yml")["jobs"]
+    legs = jobs["elsewhere"]["strategy"]["matrix"]["include"]
+    assert all(isinstance(leg["python"], str) for leg in legs), "3.10 would be read as 3.1"
     oldest = re.search(r'requires-python = ">=([\d.]+)"', (ROOT / "pyproject.toml").read_text())[1]
-    assert versions[0] == oldest and len(versions) == 2
-    (kept,) = [s for s in job["steps"] if s.get("uses", "").startswith("actions/upload-pages")]
-    assert f"'{versions[1]}'" in kept["if"] and "refs/heads/main" in kept["if"]
-    assert kept["with"]["path"] == "_build/html"
-    publish = workflow("ci.yml")["jobs"]["publish"]
-    assert publish["needs"] == "test" and publish["if"] == "github.ref == 'refs/heads/main'"
+    assert oldest in {leg["python"] for leg in legs}
+    assert {leg["system"] for leg in legs} == {"ubuntu-latest", "windows-latest", "macos-latest"}
+    assert jobs["elsewhere"]["strategy"]["fail-fast"] is False
+    assert jobs["elsewhere"]["steps"][-1]["run"] == "python book/tools check"
+
+
+def test_what_is_published_waits_for_the_whole_promise_and_for_nothing_else():
+    jobs = workflow("ci.yml")["jobs"]
+    assert "strategy" not in jobs["test"], "one red leg would hold back the book"
+    (kept,) = [s for s in jobs["test"]["steps"] if s.get("uses", "").startswith("actions/upload-pages")]
+    assert kept["if"] == "github.ref == 'refs/heads/main'" and kept["with"]["path"] == "_build/html"
+    assert jobs["publish"]["needs"] == "test" and jobs["publish"]["if"] == "github.ref == 'refs/heads/main'"
 
 
 def test_the_page_names_the_image_that_the_workflow_takes():
@@ -309,6 +316,7 @@ def shell(script: str, cwd: Path, **more: str) -> str:
 GH = """\
 printf '%s\\n' "$*" >> calls
 case "$1 $2" in
+"repo view") cat issues 2>/dev/null || echo true ;;
 "issue list") cat open 2>/dev/null || true ;;
 "issue create") echo 7 > open ;;
 "issue close") rm open ;;
@@ -338,12 +346,15 @@ def week(here: Path, report: Path | None) -> list[str]:
     (here / "report").mkdir()
     if report:
         shutil.copy(report, here / "report/report.json")
-    run = [s for s in workflow("colab.yml")["jobs"]["report"]["steps"] if "run" in s]
+    *run, verdict = [s for s in workflow("colab.yml")["jobs"]["report"]["steps"] if "run" in s]
     known = {"GITHUB_OUTPUT": "output", "GITHUB_STEP_SUMMARY": "summary", "RUN": RUN}
     for one in run:
         told = dict(line.split("=", 1) for line in (here / "output").read_text().splitlines())
         shell(one["run"], here, **known, OUTCOME=told.get("outcome", ""))
-    return [line.partition(" --")[0] for line in (here / "calls").read_text().splitlines() if "label" not in line[:8]]
+    green = subprocess.run(["bash", "-e", "-c", verdict["run"]], env={**os.environ, "OUTCOME": told["outcome"]}).returncode == 0
+    assert green == (told["outcome"] == "passed") and verdict["if"] == "${{ !cancelled() }}", "the run has to be red too"
+    calls = [line.partition(" --")[0] for line in (here / "calls").read_text().splitlines()]
+    return [line for line in calls if line.startswith("issue")]
 
 
 def badge_on(here: Path) -> dict:
@@ -373,6 +384,27 @@ def test_four_weeks(github, reports):
     assert badge_on(github)["message"] == date
     assert not (github / "open").exists()
     assert _git("--git-dir", str(github.parent / "remote.git"), "rev-parse", "main") == before
+
+
+def test_where_there_are_no_issues_the_badge_is_painted_all_the_same(github, reports):
+    (github / "issues").write_text("false\n")
+    assert week(github, reports["failed"]) == []
+    assert badge_on(github)["message"] == "failing, no pass yet"
+
+
+def test_the_badge_comes_before_what_may_fail():
+    names = [one.get("name") for one in workflow("colab.yml")["jobs"]["report"]["steps"]]
+    assert names.index("Put the badge on its branch") < names.index("Open, renew or close the issue")
+
+
+def test_the_issue_form_asks_for_what_the_page_on_colab_prints():
+    form = yaml.safe_load((ROOT / ".github/ISSUE_TEMPLATE/notebook.yml").read_text("utf-8"))
+    page = (ROOT / "book/colab.md").read_text("utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    (versions,) = [field for field in form["body"] if field.get("id") == "versions"]
+    for line in map(str.strip, code.splitlines()):
+        assert line in versions["attributes"]["description"]
+    assert {"chapter", "cell", "message", "versions"} <= {field.get("id") for field in form["body"]}
 
 
 def test_the_issue_script_refuses_other_words(github):

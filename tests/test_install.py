@@ -254,5 +254,5 @@ def test_the_entry_point_needs_nothing_installed():
     plain = [sys.executable, "-I", "-S", ROOT / "book" / "tools"]
     listed = run([*plain])
     assert listed.code == 0 and all(name in listed.output for name in COMMANDS)
-    wrong = run([*plain, "boook"])
-    assert wrong.code == 2 and "boook" in wrong.output
+    wrong = run([*plain, "no-such-command"])
+    assert wrong.code == 2 and "no-such-command" in wrong.output

@@ -4,7 +4,13 @@
 #     sh book/tools/colab_issue.sh passed|failed issue.md
 #
 # failed: opens the issue, or gives the open one the new text. passed: closes it. Needs `gh`.
+# In a repository without issues (a fork begins so) nothing happens.
 set -eu
+
+if [ "$(gh repo view --json hasIssuesEnabled --jq .hasIssuesEnabled)" = false ]; then
+    echo "this repository has no issues: the badge and this run say how the notebooks ended"
+    exit 0
+fi
 
 label=colab
 title=$(cd "$(dirname "$0")/.." && python3 -c 'from tools import colab_report; print(colab_report.TITLE)')
