@@ -483,3 +483,9 @@ def test_a_few_uneven_whole_numbers_have_a_tick_each():
 def test_no_two_of_ten_lines_look_alike():
     looks = [line_style(index) for index in range(10)]
     assert len({(look["color"], look["marker"]) for look in looks}) == 10
+
+
+def test_points_that_are_not_steps_of_one_thing_are_not_joined():
+    for joined, style in ((True, "-"), (False, "None")):
+        plot = figures.lines({"a": [1, 3, 2]}, [1, 2, 5], joined=joined)
+        assert line(plot, "a").get_linestyle() == style and line(plot, "a").get_marker() != "None"

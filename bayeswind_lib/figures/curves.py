@@ -45,6 +45,7 @@ def lines(
     unit: str = "bits",
     log: bool = False,
     dotted: Collection[str] = (),
+    joined: bool = True,
     title: str = "",
 ) -> Plot:
     """Curves over a common x axis.
@@ -58,6 +59,7 @@ def lines(
         unit: of the heights, for the text.
         log: a logarithmic y axis.
         dotted: labels of reference predictors, drawn dotted.
+        joined: False draws points alone, where neighbours are not steps of one thing.
         title: above the axes.
     """
     heights = {label: array(curve) for label, curve in curves.items()}
@@ -74,7 +76,8 @@ def lines(
 
     def paint(axes):
         set_range(axes.yaxis, limits)
-        _paint_lines(axes, x, heights, exact, limits, dotted)
+        for line in _paint_lines(axes, x, heights, exact, limits, dotted):
+            line.set_linestyle(line.get_linestyle() if joined else "none")
         axes.set(xlabel=x_label, ylabel=y_label, title=title)
         whole_numbers(axes, x)
 
@@ -106,7 +109,7 @@ def _gap(curve, base_curve, x, unit, label, base) -> str:
     return ", " + largest_gap(gaps, [number(v) for v in x], unit, f"to {base} at")
 
 
-def _paint_lines(axes, x, heights, exact, limits: Range, dotted) -> None:
+def _paint_lines(axes, x, heights, exact, limits: Range, dotted) -> list:
     drawn, ends = [], []
     others = [label for label in heights if label != exact]
     for label, curve in heights.items():
@@ -121,6 +124,7 @@ def _paint_lines(axes, x, heights, exact, limits: Range, dotted) -> None:
     room = 0.04 * (x[-1] - x[0]) or 0.5
     axes.set_xlim(x[0] - room, x[-1] + room)
     label_ends(axes, drawn, ends)
+    return drawn
 
 
 def whole_numbers(axes, x: np.ndarray) -> None:
