@@ -11,17 +11,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import torch
 
-from bayeswind_lib.tunnels import Episodes
+from bayeswind_lib.tunnels import AnyTunnel, Episodes
+
+
+class Predictor(Protocol):
+    """What can be scored: a network, an oracle, a reference predictor."""
+
+    def predict(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Log2-probabilities (B, K, Y); of a Gaussian outcome mean and variance (B, K, 2)."""
+
 
 MEASURES = ("entropy_mae", "kl", "cross_entropy_gap", "tv", "support_leak")
 
 
 def entropy_bits(log2_prob: torch.Tensor) -> torch.Tensor:
-    """Shannon entropy over the last axis, in bits; 0 log 0 counts as 0.
+    """Shannon entropy in bits of log2-probabilities (..., Y): float64 (...); 0 log 0 counts as 0.
 
     >>> entropy_bits(torch.tensor([0.5, 0.25, 0.25, 0.0]).log2()).item()
     1.5
@@ -31,7 +40,10 @@ def entropy_bits(log2_prob: torch.Tensor) -> torch.Tensor:
 
 
 def kl_bits(prob: torch.Tensor, log2_prob: torch.Tensor) -> torch.Tensor:
-    """Kullback-Leibler divergence of the truth `prob` from a prediction, in bits, over the last axis.
+    """Kullback-Leibler divergence in bits of a prediction from the truth: float64 (...).
+
+    Args:
+        prob: (..., Y), the truth. log2_prob: (..., Y), the prediction's log2-probabilities.
 
     Infinite where the prediction rules out something that can happen.
     """
@@ -147,7 +159,7 @@ def gaussian_total_variation(truth: torch.Tensor, moments: torch.Tensor) -> torc
     return torch.where(same, 2 * normal(m.abs() / 2) - 1, between.abs())
 
 
-def accuracy(predictor, episodes: Episodes, batch_size: int = 256) -> tuple[float, float]:
+def accuracy(predictor: Predictor, episodes: Episodes, batch_size: int = 256) -> tuple[float, float]:
     """How often the most probable outcome happened, and the standard error; 0..1 both.
 
     Ties count by their share, so that a uniform guess among n outcomes is right 1 time in n.
@@ -218,13 +230,17 @@ def _plain(value):
 
 
 @torch.no_grad()
-def score_episodes(predictor, episodes: Episodes, batch_size: int = 256) -> Score:
+def score_episodes(predictor: Predictor, episodes: Episodes, batch_size: int = 256) -> Score:
     """Score a predictor on given episodes.
 
     Args:
         predictor: anything with `predict(inputs) -> (B, K, Y)`.
         episodes: at least 2 of them, so that there is a standard error.
         batch_size: how many are predicted at once.
+    Returns:
+        means over episodes and positions with their standard errors, bits (tv and support_leak: 0..1).
+    Raises:
+        ValueError: for fewer than 2 episodes, or a prediction of another shape than the posterior's.
     """
     if len(episodes) < 2:
         raise ValueError(f"{len(episodes)} episode: a standard error needs at least 2")
@@ -268,7 +284,7 @@ def _standard_error(values: np.ndarray) -> float:
 
 
 def score(
-    predictor, tunnel, n_episodes: int = 2000, *, rng: torch.Generator, batch_size: int = 256
+    predictor: Predictor, tunnel: AnyTunnel, n_episodes: int = 2000, *, rng: torch.Generator, batch_size: int = 256
 ) -> Score:
     """Score a predictor on fresh episodes of a tunnel.
 
@@ -278,6 +294,10 @@ def score(
         n_episodes: how many, at least 2.
         rng: the only source of randomness; the episodes are drawn on the network's device.
         batch_size: how many episodes are predicted at once.
+    Returns:
+        means over episodes and positions with their standard errors, bits (tv and support_leak: 0..1).
+    Raises:
+        ValueError: for fewer than 2 episodes, or a prediction of another shape than the posterior's.
     """
     device = next((p.device for p in predictor.parameters()), None) if isinstance(
         predictor, torch.nn.Module

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import torch
 
+from bayeswind_lib.scoring import Predictor
+from bayeswind_lib.tunnels import AnyTunnel
+
 
 class Baseline:
     """A predictor for a tunnel, built without training.
@@ -17,8 +20,12 @@ class Baseline:
 
     name = "reference"
 
-    def __init__(self, tunnel):
+    def __init__(self, tunnel: AnyTunnel):
         self.tunnel, self.n_outputs = tunnel, tunnel.interface.n_outputs
+
+    def probabilities(self, *read: torch.Tensor) -> torch.Tensor:
+        """What it predicts from what `tunnel.read(inputs)` gives: float64 (B, K, Y), rows sum to 1."""
+        raise NotImplementedError(f"{type(self).__name__} says neither `probabilities` nor `predict`")
 
     def predict(self, inputs: torch.Tensor) -> torch.Tensor:
         """Log2-probabilities, float64 (B, K, Y); -inf where an outcome is ruled out."""
@@ -37,7 +44,7 @@ class Uniform(Baseline):
 
     name = "uniform"
 
-    def __init__(self, tunnel):
+    def __init__(self, tunnel: AnyTunnel):
         super().__init__(tunnel)
         if tunnel.interface.outcome != "categorical":
             raise ValueError(
@@ -45,7 +52,7 @@ class Uniform(Baseline):
                 "only labels can all be equally likely"
             )
 
-    def predict(self, inputs):
+    def predict(self, inputs: torch.Tensor) -> torch.Tensor:
         if hasattr(self.tunnel, "posterior"):  # inputs of any length that the tunnel reads
             return torch.full_like(self.tunnel.posterior(inputs), 1 / self.n_outputs).log2()
         shape = (len(inputs), len(self.tunnel.interface.scored), self.n_outputs)
@@ -60,20 +67,20 @@ class ByPosition(Baseline):
 
     name = "position only"
 
-    def __init__(self, tunnel, rng: torch.Generator, n_episodes: int = 2000):
+    def __init__(self, tunnel: AnyTunnel, rng: torch.Generator, n_episodes: int = 2000):
         super().__init__(tunnel)
         truth = tunnel.sample(n_episodes, rng).posterior
         self.rows = truth.mean(0)  # (K, Y)
         if tunnel.interface.outcome == "gaussian":
             self.rows[:, 1] += truth[..., 0].var(0, unbiased=False)
 
-    def predict(self, inputs):
+    def predict(self, inputs: torch.Tensor) -> torch.Tensor:
         rows = self.rows if self.tunnel.interface.outcome == "gaussian" else self.rows.log2()
         return rows.to(inputs.device).expand(len(inputs), -1, -1)
 
 
-def reference_points(tunnel, rng: torch.Generator) -> dict:
-    """Predictors that every tunnel has: {"uniform", "position only", "exact"} -> something with `predict`.
+def reference_points(tunnel: AnyTunnel, rng: torch.Generator) -> dict[str, Predictor]:
+    """Predictors that every tunnel has, by name: "uniform", "position only", "exact".
 
     "uniform" is left out where outcomes are real numbers, "exact" where the tunnel cannot tell its
     posterior from the inputs alone.

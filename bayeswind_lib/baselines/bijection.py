@@ -45,7 +45,7 @@ class Certain(Baseline):
 
     name = "always certain"
 
-    def probabilities(self, keys, values):
+    def probabilities(self, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
         return F.one_hot(torch.zeros_like(keys), self.n_outputs).double()
 
 
@@ -61,7 +61,7 @@ class PositionCounter(Baseline):
         super().__init__(tunnel)
         self.rng = rng
 
-    def probabilities(self, keys, values):
+    def probabilities(self, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
         batch, length = keys.shape
         order = permutations(batch * length, self.n_outputs, self.n_outputs, self.rng)
         place = order.argsort(-1).view(batch, length, self.n_outputs)
@@ -80,7 +80,7 @@ class RelabelledOracle(Baseline):
             raise ValueError(f"shift is {shift}: that renames nothing, choose 1..{tunnel.n_values - 1}")
         self.shift = shift
 
-    def predict(self, inputs):
+    def predict(self, inputs: torch.Tensor) -> torch.Tensor:
         return self.tunnel.predict(inputs).roll(self.shift, dims=-1)
 
 
@@ -94,7 +94,7 @@ class Eliminator(Baseline):
         self.window = window
         self.name = "eliminates, no binding" if window is None else f"eliminates the last {window}"
 
-    def probabilities(self, keys, values):
+    def probabilities(self, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
         used = shown_before(values, self.n_outputs, self.window)
         used &= ~used.all(-1, keepdim=True)  # all used (with repeated keys): nothing to eliminate
         return uniform_over(~used)
@@ -105,7 +105,7 @@ class OneTooFew(Baseline):
 
     name = "one elimination too few"
 
-    def probabilities(self, keys, values):
+    def probabilities(self, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
         used = shown_before(values, self.n_outputs)
         used[:, 1:].scatter_(2, values[:, :1, None].expand(-1, values.shape[1], 1), False)
         return uniform_over(~used)
@@ -116,7 +116,7 @@ class OneTooMany(Baseline):
 
     name = "one elimination too many"
 
-    def probabilities(self, keys, values):
+    def probabilities(self, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
         free = ~shown_before(values, self.n_outputs)
         first_free = F.one_hot(free.long().argmax(-1), self.n_outputs).bool()
         return uniform_over(torch.where(free.sum(-1, keepdim=True) > 1, free & ~first_free, free))
@@ -131,7 +131,7 @@ class Leaky(Baseline):
             raise ValueError(f"epsilon is {epsilon}: it is a share of probability, 0 <= epsilon < 1")
         self.epsilon, self.name = epsilon, f"oracle with leak {epsilon:g}"
 
-    def predict(self, inputs):
+    def predict(self, inputs: torch.Tensor) -> torch.Tensor:
         truth = self.tunnel.posterior(inputs)
         ruled_out = truth == 0
         leak = ruled_out.double() / ruled_out.sum(-1, keepdim=True).clamp(min=1)
@@ -144,7 +144,7 @@ class RepeatAware(Baseline):
 
     name = "knows repeats and used values, no binding"
 
-    def probabilities(self, keys, values):
+    def probabilities(self, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
         used = shown_before(values, self.n_outputs)
         repeated = shown_before(keys[:, :-1], self.n_outputs).gather(2, keys[..., None])
         return uniform_over(torch.where(repeated, used, ~used))
@@ -155,7 +155,7 @@ class Binder(Baseline):
 
     name = "binding, no elimination"
 
-    def predict(self, inputs):
+    def predict(self, inputs: torch.Tensor) -> torch.Tensor:
         keys, _ = self.tunnel.read(inputs)
         repeated = shown_before(keys[:, :-1], self.n_outputs).gather(2, keys[..., None])
         return torch.where(repeated, self.tunnel.posterior(inputs), 1 / self.n_outputs).log2()

@@ -58,13 +58,17 @@ class _Belief(Baseline):
     carried one step on and through the emissions, as the oracle does with its own.
     """
 
-    def probabilities(self, transition, emission, observations):
+    def probabilities(
+        self, transition: torch.Tensor, emission: torch.Tensor, observations: torch.Tensor
+    ) -> torch.Tensor:
         belief = self.belief(transition, emission, observations)
         if self.tunnel.predicts == "states":
             return belief
         return transport(belief, transition) @ emission
 
-    def belief(self, transition, emission, observations) -> torch.Tensor:
+    def belief(
+        self, transition: torch.Tensor, emission: torch.Tensor, observations: torch.Tensor
+    ) -> torch.Tensor:
         """What a subclass believes: float64 (B, K, S)."""
         raise NotImplementedError(f"{type(self).__name__} does not say what it believes")
 
@@ -83,7 +87,9 @@ class EmissionOnly(_Belief):
 
     name = "emission only"
 
-    def belief(self, transition, emission, observations):
+    def belief(
+        self, transition: torch.Tensor, emission: torch.Tensor, observations: torch.Tensor
+    ) -> torch.Tensor:
         return normalised(likelihoods(emission, observations))
 
 
@@ -92,7 +98,9 @@ class StationaryOnly(_Belief):
 
     name = "stationary, no symbol"
 
-    def belief(self, transition, emission, observations):
+    def belief(
+        self, transition: torch.Tensor, emission: torch.Tensor, observations: torch.Tensor
+    ) -> torch.Tensor:
         share = stationary(transition)[:, None]
         return share.repeat(1, observations.shape[1], 1)
 
@@ -102,7 +110,9 @@ class BlindChain(_Belief):
 
     name = "blind chain"
 
-    def belief(self, transition, emission, observations):
+    def belief(
+        self, transition: torch.Tensor, emission: torch.Tensor, observations: torch.Tensor
+    ) -> torch.Tensor:
         steps = [self.before(transition)]
         for _ in range(observations.shape[1] - 1):
             steps.append(transport(steps[-1], transition))
@@ -114,7 +124,9 @@ class StationaryEmission(_Belief):
 
     name = "stationary x emission"
 
-    def belief(self, transition, emission, observations):
+    def belief(
+        self, transition: torch.Tensor, emission: torch.Tensor, observations: torch.Tensor
+    ) -> torch.Tensor:
         return normalised(stationary(transition)[:, None] * likelihoods(emission, observations))
 
 
@@ -123,7 +135,9 @@ class OneStepPrediction(_Belief):
 
     name = "one-step prediction"
 
-    def belief(self, transition, emission, observations):
+    def belief(
+        self, transition: torch.Tensor, emission: torch.Tensor, observations: torch.Tensor
+    ) -> torch.Tensor:
         exact = self.filtered(transition, emission, observations)
         return torch.cat([self.before(transition), transport(exact[:, :-1], transition)], dim=1)
 
@@ -133,7 +147,9 @@ class StaleBelief(_Belief):
 
     name = "stale belief"
 
-    def belief(self, transition, emission, observations):
+    def belief(
+        self, transition: torch.Tensor, emission: torch.Tensor, observations: torch.Tensor
+    ) -> torch.Tensor:
         exact = self.filtered(transition, emission, observations)
         even = torch.full_like(exact[:, :1], 1 / exact.shape[-1])
         return torch.cat([even, exact[:, :-1]], dim=1)
@@ -144,14 +160,16 @@ class NoTransport(_Belief):
 
     name = "accumulates, no transport"
 
-    def predict(self, inputs):
+    def predict(self, inputs: torch.Tensor) -> torch.Tensor:
         if self.tunnel.predicts != "states":
             return super().predict(inputs)
         _, emission, observations = self.tunnel.read(inputs)
         # In logarithms to the end: after 50 symbols a probability can be below 1e-308.
         return self.evidence(emission, observations).log_softmax(-1) / math.log(2)
 
-    def belief(self, transition, emission, observations):
+    def belief(
+        self, transition: torch.Tensor, emission: torch.Tensor, observations: torch.Tensor
+    ) -> torch.Tensor:
         return self.evidence(emission, observations).softmax(-1)
 
     @staticmethod
@@ -164,7 +182,9 @@ class TransposedFilter(_Belief):
 
     name = "filter with T transposed"
 
-    def belief(self, transition, emission, observations):
+    def belief(
+        self, transition: torch.Tensor, emission: torch.Tensor, observations: torch.Tensor
+    ) -> torch.Tensor:
         return self.filtered(transition.mT, emission, observations)
 
 
@@ -175,7 +195,9 @@ class OtherConvention(_Belief):
         super().__init__(tunnel)
         self.name = f"{'no move' if tunnel.transition_first else 'a move'} before the first symbol"
 
-    def belief(self, transition, emission, observations):
+    def belief(
+        self, transition: torch.Tensor, emission: torch.Tensor, observations: torch.Tensor
+    ) -> torch.Tensor:
         first = not self.tunnel.transition_first
         return forward_filter(transition, emission, observations, first)
 
@@ -200,7 +222,9 @@ class WindowFilter(_Belief):
         self.window, self.start = window, start
         self.name = f"last {window} symbols, {start} start"
 
-    def belief(self, transition, emission, observations):
+    def belief(
+        self, transition: torch.Tensor, emission: torch.Tensor, observations: torch.Tensor
+    ) -> torch.Tensor:
         exact = self.filtered(transition, emission, observations)
         n = observations.shape[1] - self.window  # positions that no longer see the beginning
         if n < 1:
@@ -223,7 +247,7 @@ class RelabelledStates(Baseline):
         super().__init__(tunnel)
         self.rng = rng
 
-    def predict(self, inputs):
+    def predict(self, inputs: torch.Tensor) -> torch.Tensor:
         exact = self.tunnel.predict(inputs)
         order = torch.rand(len(exact), self.n_outputs, generator=self.rng, device=self.rng.device)
         order = order.argsort(-1).to(exact.device)[:, None].expand_as(exact)
@@ -239,7 +263,7 @@ class Tempered(Baseline):
             raise ValueError(f"power is {power}: a finite number, 0 or more")
         self.power, self.name = power, f"oracle to the power {power:g}"
 
-    def predict(self, inputs):
+    def predict(self, inputs: torch.Tensor) -> torch.Tensor:
         return _log2_normalised(self.tunnel.predict(inputs) * self.power)
 
 
@@ -252,7 +276,7 @@ class NoisyLogits(Baseline):
             raise ValueError(f"sd is {sd}: a finite number, 0 or more")
         self.sd, self.rng, self.name = sd, rng, f"oracle, logit noise {sd:g}"
 
-    def predict(self, inputs):
+    def predict(self, inputs: torch.Tensor) -> torch.Tensor:
         exact = self.tunnel.predict(inputs)
         noise = torch.randn(
             exact.shape, generator=self.rng, device=self.rng.device, dtype=torch.float64
@@ -267,7 +291,7 @@ class LowPrecision(Baseline):
         super().__init__(tunnel)
         self.dtype, self.name = dtype, f"oracle in {str(dtype).removeprefix('torch.')}"
 
-    def predict(self, inputs):
+    def predict(self, inputs: torch.Tensor) -> torch.Tensor:
         return normalised(self.tunnel.posterior(inputs).to(self.dtype).double()).log2()
 
 
@@ -292,7 +316,9 @@ class RoundedMatrices(_Belief):
             return on_grid(matrix.permute(2, 1, 0)).permute(2, 1, 0) / 100
         return normalised((100 * matrix).round().div(100).clamp(min=self.floor))
 
-    def belief(self, transition, emission, observations):
+    def belief(
+        self, transition: torch.Tensor, emission: torch.Tensor, observations: torch.Tensor
+    ) -> torch.Tensor:
         return self.filtered(self.rounded(transition), self.rounded(emission), observations)
 
 

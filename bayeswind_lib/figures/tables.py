@@ -91,7 +91,7 @@ def table(rows: Sequence[Mapping], caption: str = "", digits: int = 3) -> Table:
     return Table(rows, caption, digits)
 
 
-def glue(name: str, value) -> None:
+def glue(name: str, value: object) -> None:
     """Store a number, a text or a figure under a name, for `{glue:text}` in the prose.
 
     The same wire format as `myst_nb.glue`, with no need of that package. Does nothing outside

@@ -12,12 +12,18 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torch import nn
 
 from bayeswind_lib import experiments
 from bayeswind_lib.checkpoints import store
 from bayeswind_lib.ledger.claims import Claim, load_claims
 from bayeswind_lib.ledger.status import STATUSES, Evidence, gather, judge
 from bayeswind_lib.ledger.trained import mean_over_seeds, runs
+
+if TYPE_CHECKING:
+    from bayeswind_lib.ledger.page import LedgerTable
 
 RECORDS = (*experiments.RECORDS, "runs")
 
@@ -172,21 +178,21 @@ def main_table() -> str:
     return text_table(rows())
 
 
-def table(*ids: str):
+def table(*ids: str) -> LedgerTable:
     """Some rows (all without ids) as a table that a notebook shows; see `page.LedgerTable`."""
     from bayeswind_lib.ledger.page import LedgerTable
 
     return LedgerTable([row(id) for id in ids] if ids else rows())
 
 
-def chapter_table(chapter: str):
+def chapter_table(chapter: str) -> LedgerTable:
     """The rows that a chapter takes up, for its recap; `chapter` as in "02_tunnel"."""
     from bayeswind_lib.ledger.page import LedgerTable
 
     return LedgerTable([found for found in rows() if chapter in found["chapters"]])
 
 
-def own(*models, claims: list[dict] | None = None, n_episodes: int = 2000) -> list[dict]:
+def own(*models: nn.Module, claims: list[dict] | None = None, n_episodes: int = 2000) -> list[dict]:
     """Rows about networks of your own, measured now, with the status that the same rules give.
 
     Args:

@@ -25,7 +25,7 @@ TRIED = ("rate", "doubled", "both", "longer")  # what else was tried of a name
 
 
 def runs(
-    name: str | None = None, plan: str | None = None, folder: str | Path | None = None, **filters
+    name: str | None = None, plan: str | None = None, folder: str | Path | None = None, **filters: object
 ) -> list[dict]:
     """The stored rows of training runs, sorted by name and seed; none while nothing has run.
 

@@ -298,7 +298,7 @@ def draw(run: Run) -> tunnels.Episodes:
     return run.pool[rows.to(run.device)]
 
 
-def update(run: Run, forward) -> torch.Tensor:
+def update(run: Run, forward: Callable[..., torch.Tensor]) -> torch.Tensor:
     """One step of training; returns the loss in bits (a tensor, so that a GPU need not wait)."""
     recipe, device, stage = run.recipe, run.device, run.stages[run.stage]
     episodes = draw(run)

@@ -120,7 +120,7 @@ def tunnel_config(tunnel: str, preset: str) -> dict:
 
 
 def recipe(
-    tunnel: str, architecture: str, preset: str, variant: str | None = None, **changes
+    tunnel: str, architecture: str, preset: str, variant: str | None = None, **changes: object
 ) -> Recipe:
     """The recipe of a preset, with some fields changed.
 

@@ -135,7 +135,7 @@ class Recipe:
         text = json.dumps(values, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
-    def but(self, **changes) -> Recipe:
+    def but(self, **changes: object) -> Recipe:
         """The same recipe with some fields changed; names that do not exist are refused."""
         unknown = sorted(set(changes) - {f.name for f in fields(self)})
         if unknown:

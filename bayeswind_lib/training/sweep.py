@@ -410,7 +410,7 @@ def _run_here(cells: list[Cell], work: Callable, note: Callable) -> None:
             busy = 0
 
 
-def best(rows: Iterable[dict], by: str = "kl", **wanted) -> dict:
+def best(rows: Iterable[dict], by: str = "kl", **wanted: object) -> dict:
     """The row with the lowest `by` among those whose fields are as wanted.
 
     >>> best([{"kl": 0.2, "seed": 0}, {"kl": 0.1, "seed": 1}, {"kl": "inf", "seed": 2}])["seed"]

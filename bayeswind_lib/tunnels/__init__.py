@@ -1,6 +1,6 @@
 """Wind tunnels: tasks whose posterior is known exactly. They know no model."""
 
-from bayeswind_lib.tunnels.base import Episodes, Interface, Tunnel, sequence
+from bayeswind_lib.tunnels.base import AnyTunnel, Episodes, Interface, Tunnel, sequence
 from bayeswind_lib.tunnels.bijection import Bijection
 from bayeswind_lib.tunnels.check import Checked, check, refuse
 from bayeswind_lib.tunnels.hmm import HMM
@@ -14,6 +14,6 @@ for _kind in (Bijection, HMM, Regression, Recall, Recurrence):
     register(_kind.name)(_kind)
 
 __all__ = [
-    "HMM", "TUNNELS", "Bijection", "Checked", "Episodes", "Interface", "Recall", "Recurrence", "Regression", "Tunnel",
+    "HMM", "TUNNELS", "AnyTunnel", "Bijection", "Checked", "Episodes", "Interface", "Recall", "Recurrence", "Regression", "Tunnel",
     "build", "check", "find", "is_known", "load_file", "refuse", "register", "sequence",
 ]

@@ -9,6 +9,7 @@ Axes: B episodes, K scored positions, T tokens, F features, Y outcomes.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields
+from typing import Protocol
 
 import torch
 
@@ -77,6 +78,21 @@ class Interface:
     def to_dict(self) -> dict:
         """Plain JSON types, for a record."""
         return asdict(self) | {"scored": list(self.scored)}
+
+
+class AnyTunnel(Protocol):
+    """What everything that takes a tunnel asks of it: the class need not be one of the book's own."""
+
+    @property
+    def interface(self) -> Interface:
+        """The sizes that a network is built from."""
+
+    @property
+    def config(self) -> dict:
+        """The arguments that build the tunnel again, JSON types."""
+
+    def sample(self, batch: int, rng: torch.Generator, device: torch.device | str | None = None) -> Episodes:
+        """Fresh episodes; `rng` is the only source of randomness."""
 
 
 class Tunnel:

@@ -17,7 +17,7 @@ from statistics import NormalDist
 
 import torch
 
-from bayeswind_lib.tunnels.base import OUTCOMES, Episodes, Interface
+from bayeswind_lib.tunnels.base import OUTCOMES, AnyTunnel, Episodes, Interface
 
 FALSE_ALARM = 1e-5  # how often a right tunnel may be refused, all tests of it together
 LEAST = 100  # an average counts if it is as near to a Gaussian as that of so many rare events (Lyapunov)
@@ -54,7 +54,7 @@ class Checked:
         )
 
 
-def check(tunnel, n_episodes: int = 2000, seed: int = 0) -> Checked:
+def check(tunnel: AnyTunnel, n_episodes: int = 2000, seed: int = 0) -> Checked:
     """Whether a tunnel holds its promises, told in words.
 
     Args:

@@ -20,6 +20,8 @@ import re
 import sys
 from pathlib import Path
 
+from bayeswind_lib.tunnels.base import AnyTunnel
+
 TUNNELS: dict[str, type] = {}
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 NEEDED = {
@@ -114,8 +116,15 @@ def example_names() -> list[str]:
     return [module.name for module in pkgutil.iter_modules([str(EXAMPLES)]) if module.name not in TUNNELS]
 
 
-def build(name: str, config: dict | None = None):
-    """The tunnel called `name`, built with `config`; ValueError if there is none of that name."""
+def build(name: str, config: dict | None = None) -> AnyTunnel:
+    """The tunnel called `name`, built with `config` (its arguments by name; those left out have their defaults).
+
+    Raises:
+        ValueError: if there is none of that name, or it cannot be built so.
+
+    >>> build("bijection", {"n_values": 3})
+    Bijection(n_values=3, n_pairs=3, with_replacement=False)
+    """
     kind = find(name)
     try:
         return kind(**(config or {}))

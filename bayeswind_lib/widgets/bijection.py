@@ -14,14 +14,14 @@ import numpy as np
 import torch
 
 from bayeswind_lib import figures
-from bayeswind_lib.scoring import entropy_bits, kl_bits
+from bayeswind_lib.scoring import Predictor, entropy_bits, kl_bits
 from bayeswind_lib.tunnels import Bijection
 
 MODES = {"distinct keys": False, "keys with replacement": True}
 NETWORK = "network"
 
 
-def bijection_explorer(model=None, n_values: int = 10, seed: int = 0) -> BijectionExplorer:
+def bijection_explorer(model: Predictor | None = None, n_values: int = 10, seed: int = 0) -> BijectionExplorer:
     """Controls and pictures for one episode of the bijection tunnel.
 
     Args:

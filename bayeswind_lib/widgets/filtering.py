@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 import torch
 
+from bayeswind_lib.scoring import Predictor
 from bayeswind_lib.tunnels import HMM
 from bayeswind_lib.widgets.hmm import CHAINS, LENGTH, SIZE, draw_chain
 
@@ -67,6 +68,6 @@ class HMMAnswers:
         )
 
 
-def hmm_answers(model, label: str = "network", seeds: Iterable[int] = SEEDS) -> HMMAnswers:
+def hmm_answers(model: Predictor, label: str = "network", seeds: Iterable[int] = SEEDS) -> HMMAnswers:
     """The last line of a cell on a page that has an HMM explorer: a network joins its predictors."""
     return HMMAnswers(model, label, seeds)

@@ -17,7 +17,7 @@ import torch
 
 from bayeswind_lib import figures
 from bayeswind_lib.baselines import hmm as baselines
-from bayeswind_lib.scoring import entropy_bits, kl_bits
+from bayeswind_lib.scoring import Predictor, entropy_bits, kl_bits
 from bayeswind_lib.tunnels import HMM
 from bayeswind_lib.tunnels.hmm import forward_filter
 
@@ -82,7 +82,7 @@ def draw_chain(seed: int, kappa: int = 0, least: int = 5) -> dict[str, list]:
     return {"transition": transition, "emission": emission, "states": states, "symbols": symbols}
 
 
-def hmm_explorer(model=None, seed: int = 1) -> HMMExplorer:
+def hmm_explorer(model: Predictor | None = None, seed: int = 1) -> HMMExplorer:
     """Controls and pictures for one hidden chain of three states.
 
     Args:

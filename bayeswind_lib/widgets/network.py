@@ -28,12 +28,12 @@ WAYS = {
 N_MEAN = 64
 
 
-def attention_explorer(model=None, seed: int = 0) -> AttentionExplorer:
+def attention_explorer(model: torch.nn.Module | None = None, seed: int = 0) -> AttentionExplorer:
     """Controls and pictures for the attention of a bijection network; by default a shipped one."""
     return AttentionExplorer(model, seed)
 
 
-def ablation_explorer(model=None, seed: int = 0) -> AblationExplorer:
+def ablation_explorer(model: torch.nn.Module | None = None, seed: int = 0) -> AblationExplorer:
     """Switch heads of a bijection network off, and see its posterior; by default a shipped network."""
     return AblationExplorer(model, seed)
 

@@ -30,7 +30,7 @@ DIGITS = 9
 POLICY = "default-src 'none'; script-src 'unsafe-inline' 'wasm-unsafe-eval'; style-src 'unsafe-inline'; img-src data:"
 
 
-def page(model, episodes: Episodes, path: str | Path, title: str = "", note: str = "") -> Path:
+def page(model: scoring.Predictor, episodes: Episodes, path: str | Path, title: str = "", note: str = "") -> Path:
     """Write a page that shows some episodes, the exact posterior and what a network makes of them.
 
     Args:
