@@ -1,11 +1,12 @@
 """Runs notebooks' cells; at the first load of each network a copy of the process goes on with an untrained one.
 
-`python _canary_worker.py` reads jobs from its input, one JSON list a line, `[NOTEBOOK, WEIGHTS, FOLDER, PRESET]`. Each runs in a
+`python _canary_worker.py` reads jobs from its input, one JSON list a line, `[NOTEBOOK, WEIGHTS, FOLDER, PRESET, SPOIL]`. Each runs in a
 copy of this process, which has everything imported, with the weights in WEIGHTS, and leaves one JSON file in FOLDER for the run
 itself ("whole.json") and one for each further copy ("NAME-seedN.json", "snapshots+NAME-seedN.json" for a run with snapshots, and
 "records.json" for a copy in which every network that is loaded is a good one with other scores in its record):
 `error` (the name of the exception that ended it, or null), `text` (its end), `opened` (the networks' files
-that were read; Python does not see snapshots being read), `cells` (how many ran) and `seconds` (of its processor, its copies' apart).
+that were read; Python does not see snapshots being read), `cells` (how many ran), `seconds` (of its processor, its copies' apart)
+and `glued` (by name, what it handed to the text). Without SPOIL there are no copies.
 A copy shares all that was computed before it: a hundred spoilt networks cost little more than one run. What a cell shows is made in
 the whole run only, and what that writes to stderr is kept in FOLDER/stderr.txt. A PRESET is put after the cell of parameters, as
 papermill does. The answer to a job is one line: its exit code.
@@ -25,6 +26,7 @@ from pathlib import Path
 import nbformat
 from _support_canaries import RECORDS, change_scores, put_random_snapshots, put_random_twin, weights_in
 from _support_notebooks import tagged
+from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
 
 import bayeswind_lib as bw
@@ -43,10 +45,12 @@ def run_cells(sources: list[str]) -> dict:
 
     sys.addaudithook(listen)
     shell, start = InteractiveShell.instance(), time.process_time()
+    shell.display_pub = CapturingDisplayPublisher()
 
     def end(error: str | None, text: str, cells: int) -> dict:
         seconds = time.process_time() - start
-        return {"error": error, "text": text, "opened": sorted(opened), "cells": cells, "seconds": seconds}
+        told = {"cells": cells, "seconds": seconds, "glued": glued(shell.display_pub.outputs)}
+        return {"error": error, "text": text, "opened": sorted(opened), **told}
 
     for number, source in enumerate(sources):
         result = shell.run_cell(source, silent=ME != "whole")  # silent: the last expression is not shown
@@ -54,6 +58,13 @@ def run_cells(sources: list[str]) -> dict:
         if error is not None:
             return end(type(error).__name__, "".join(traceback.format_exception(error))[-3000:], number)
     return end(None, "", len(sources))
+
+
+def glued(outputs: list[dict]) -> dict[str, str]:
+    """What cells handed to the text: names, and how the values are written down."""
+    names = [output["metadata"].get("scrapbook", {}).get("name") for output in outputs]
+    texts = [output["data"].get("application/papermill.record/text/plain") for output in outputs]
+    return {name: text for name, text in zip(names, texts, strict=True) if name and text is not None}
 
 
 def branch_at(load: Callable, prefix: str, spoil: Callable, folder: Path) -> None:
@@ -115,15 +126,16 @@ def sources_of(notebook: str, preset: str) -> list[str]:
     return sources
 
 
-def run(notebook: str, weights: str, place: str, preset: str) -> None:
+def run(notebook: str, weights: str, place: str, preset: str, spoil: bool) -> None:
     sources = sources_of(notebook, preset)
     folder = Path(place).resolve()
     (folder / "alone").mkdir(parents=True)
     write_to(folder / "stderr.txt", 2)
     os.environ["BAYESWIND_WEIGHTS"] = weights
     os.chdir(folder / "alone")
-    branch_at(bw.load, "", put_random_twin, folder)
-    branch_at(bw.checkpoints.load_snapshots, "snapshots+", put_random_snapshots, folder)
+    if spoil:
+        branch_at(bw.load, "", put_random_twin, folder)
+        branch_at(bw.checkpoints.load_snapshots, "snapshots+", put_random_snapshots, folder)
     answer = run_cells(sources)
     (folder / f"{ME}.json").write_text(json.dumps(answer))
 

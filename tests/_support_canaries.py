@@ -66,13 +66,14 @@ def change_scores(folder: Path, name: str, seed: int, factor: float) -> None:
 @dataclass(frozen=True)
 class CellsRun:
     """How a run of a notebook's cells ended: the exception's name (None: all cells ran), the end of its text, the networks
-    whose weights were read, as (name, seed), how many cells ran, and processor seconds."""
+    whose weights were read, as (name, seed), how many cells ran, processor seconds, and what was handed to the text."""
 
     error: str | None
     text: str
     opened: list[tuple[str, int]]
     cells: int
     seconds: float
+    glued: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -89,13 +90,16 @@ class Spoilt:
 class Canaries:
     """A process that has the library imported, and runs notebooks in copies of itself."""
 
-    def __init__(self):
+    def __init__(self, **environ: str):
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        self.process = subprocess.Popen([sys.executable, WORKER], env=single_threaded(), **pipes)
+        self.process = subprocess.Popen([sys.executable, WORKER], env=single_threaded(**environ), **pipes)
 
-    def run(self, notebook: Path, weights: Path, folder: Path, preset: str = "") -> Spoilt:
-        """Run a notebook's cells up to the first that fails, in a new folder; in another preset, if one is given."""
-        job = [*map(str, (notebook, weights, folder)), preset]
+    def run(self, notebook: Path, weights: Path, folder: Path, preset: str = "", spoil: bool = True) -> Spoilt:
+        """Run a notebook's cells up to the first that fails, in a new folder; in another preset, if one is given.
+
+        Without `spoil` no network or record is replaced.
+        """
+        job = [*map(str, (notebook, weights, folder)), preset, spoil]
         self.process.stdin.write(json.dumps(job) + "\n")
         self.process.stdin.flush()
         code = self.process.stdout.readline().strip()

@@ -18,7 +18,7 @@ pytest_plugins = ["pytester"]
 BOOK = {"browser", "compressing_home", "home", "notebook", "site"}  # pages, a browser, chapters' notebooks
 BOOK_FILES = {
     "test_browser", "test_build_notebooks", "test_canaries", "test_colab", "test_colab_check", "test_execution", "test_explorers",
-    "test_explorers_controls", "test_fork", "test_minutes", "test_notebooks", "test_pdf", "test_prose", "test_site", "test_terms",
+    "test_explorers_controls", "test_fork", "test_machines", "test_minutes", "test_notebooks", "test_pdf", "test_prose", "test_site", "test_terms",
     "test_weight",
 }  # fmt: skip
 LIMIT = 60.0  # processor seconds of one test: a budget of 12, and 5 times as much on a slower machine

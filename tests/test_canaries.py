@@ -21,7 +21,7 @@ from _support_canaries import (
     small_book,
     weights_in,
 )
-from _support_notebooks import branches_on, code_cells, documented_commands, nbval, read
+from _support_notebooks import branches_on, code_cells, nbval, read
 from _support_site import (
     broken_links,
     images_without_words,
@@ -56,14 +56,6 @@ def test_a_branch_on_the_preset_is_seen():
     assert branches_on("%matplotlib inline\nx = 3 if preset != 'read' else 4", "preset") == [2]
     assert branches_on("while preset:\n    pass", "preset") == [1]
     assert branches_on("n = steps or bw.training.N_EPISODES[preset]", "preset") == []
-
-
-def test_a_documented_command_is_read_to_its_end(tmp_path):
-    text = "Text with papermill.\n\n```bash\n$ papermill a.ipynb b.ipynb \\\n  -p preset paper # now\n```"
-    (tmp_path / "page.md").write_text(text)
-    (command,) = documented_commands([tmp_path / "page.md"])
-    assert command.words == ("papermill", "a.ipynb", "b.ipynb", "-p", "preset", "paper")
-    assert command.parameters == {"preset": "paper"}
 
 
 # --- an untrained network, or a typed score, under a shipped name --------------------------------
