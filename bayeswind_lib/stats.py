@@ -106,7 +106,11 @@ def _bootstrap(x: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def coverage(n: int, draws: int, rng: np.random.Generator, level: float = 0.95) -> dict[str, float]:
-    """How often intervals from n normal numbers hold the true mean, in that many simulated experiments."""
+    """How often intervals from n normal numbers hold the true mean, in `draws` simulated experiments.
+
+    Returns:
+        the share of the experiments, 0 to 1, by kind of interval: "bootstrap", "Student" and "range".
+    """
     x = rng.standard_normal((draws, n))
     ends = {"bootstrap": _bootstrap(x, level), "Student": _student(x, level), "range": (x.min(1), x.max(1))}
     return {name: float(((low <= 0) & (high >= 0)).mean()) for name, (low, high) in ends.items()}
@@ -146,7 +150,7 @@ def unit_ranks(x: np.ndarray) -> np.ndarray:
 
 
 def spearman(x: np.ndarray, y: np.ndarray) -> float:
-    """Rank correlation, -1 to 1; 0 if one of them never changes."""
+    """Rank correlation of numbers (n,) and (n,), -1 to 1; 0 if one of them never changes."""
     return float(unit_ranks(x) @ unit_ranks(y))
 
 

@@ -6,6 +6,7 @@ import inspect
 import re
 import sys
 import typing
+from dataclasses import is_dataclass
 from importlib import resources
 
 import pytest
@@ -108,3 +109,12 @@ def test_the_types_are_real_ones():
 
 def test_the_package_says_that_it_is_typed():
     assert (resources.files(bw) / "py.typed").is_file()
+
+
+def test_what_a_function_raises_is_in_its_docstring():
+    """Those that raise by themselves; what they call says so where it stands."""
+    for name, (what, _) in NAMES.items():
+        made = vars(what).get("__post_init__" if is_dataclass(what) else "__init__") if inspect.isclass(what) else what
+        raised = set(re.findall(r"^\s+raise (\w+)\(", inspect.getsource(made) if made else "", re.M))
+        listed = (inspect.getdoc(what) or "").partition("Raises:")[2]
+        assert all(error in listed for error in raised), f"{name}: {sorted(raised)}"

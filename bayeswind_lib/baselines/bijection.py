@@ -70,7 +70,14 @@ class PositionCounter(Baseline):
 
 
 class RelabelledOracle(Baseline):
-    """The exact posterior with its values renamed: right entropy everywhere, wrong support."""
+    """The exact posterior with its values renamed: right entropy everywhere, wrong support.
+
+    Args:
+        tunnel: whose posterior.
+        shift: value v is called v + shift, modulo V.
+    Raises:
+        ValueError: for a shift that renames nothing.
+    """
 
     name = "oracle, values renamed"
 
@@ -85,7 +92,11 @@ class RelabelledOracle(Baseline):
 
 
 class Eliminator(Baseline):
-    """Uniform on the values not shown among the last `window` (None: all), blind to keys."""
+    """Uniform on the values not shown among the last `window` (None: all), blind to keys.
+
+    Raises:
+        ValueError: for a window below 0.
+    """
 
     def __init__(self, tunnel: Bijection, window: int | None = None):
         super().__init__(tunnel)
@@ -123,7 +134,11 @@ class OneTooMany(Baseline):
 
 
 class Leaky(Baseline):
-    """The oracle, but a share `epsilon` of its mass lies, evenly, on the eliminated values."""
+    """The oracle, but a share `epsilon` of its mass lies, evenly, on the eliminated values.
+
+    Raises:
+        ValueError: unless 0 <= epsilon < 1.
+    """
 
     def __init__(self, tunnel: Bijection, epsilon: float):
         super().__init__(tunnel)
@@ -206,7 +221,12 @@ def situations(
 def task_constants(
     n_values: int, n_pairs: int | None = None, with_replacement: bool = False
 ) -> dict[str, float]:
-    """What the task itself fixes: mean entropy (bits), lowest loss (nats), best accuracy, ..."""
+    """What the task itself fixes, as means over positions.
+
+    Returns:
+        mean_entropy (bits), bayes_loss_nats (the lowest loss there is), uniform_loss_nats, best_accuracy and
+        p_key_seen, how often the key was asked before (probabilities).
+    """
     moments = situations(n_values, n_pairs, with_replacement)
     entropy = sum(s.weight * s.entropy for s in moments)
     return {

@@ -61,6 +61,8 @@ def lines(
         dotted: labels of reference predictors, drawn dotted.
         joined: False draws points alone, where neighbours are not steps of one thing.
         title: above the axes.
+    Raises:
+        ValueError: for no curves, curves of other lengths than x, or an `exact` that is none of them.
     """
     heights = {label: array(curve) for label, curve in curves.items()}
     if not heights:

@@ -55,7 +55,7 @@ def _unchanged(folder: Path, stamps: tuple) -> dict[str, dict | None]:
 
 
 def row(id: str, folder: str | Path | None = None) -> dict:
-    """The row of one claim.
+    """The row of one claim: its entries are those of `rows`.
 
     Raises:
         KeyError: if there is no claim of that id; the message names close ones.
@@ -76,7 +76,10 @@ def counts(folder: str | Path | None = None, kinds: tuple[str, ...] | None = Non
 
 
 def record(name: str, folder: str | Path | None = None) -> dict:
-    """A stored record, for example "reference_rungs", "networks" or "runs".
+    """A stored record, JSON types, for example "reference_rungs", "networks" or "runs".
+
+    Args:
+        folder: where the records lie; the package's own by default.
 
     Raises:
         FileNotFoundError: if there is none of that name. While nothing has been trained, "runs"

@@ -24,7 +24,15 @@ def architecture(name: str) -> type[nn.Module]:
 
 
 def build(name: str, config: dict, rng: torch.Generator | None = None) -> nn.Module:
-    """A network of the given architecture and config; freshly initialised if `rng` is given."""
+    """A network of the given architecture and config, in float32.
+
+    Args:
+        name: "transformer", "mamba", "lstm" or "mlp".
+        config: all fields of the architecture's `Config` that have no default.
+        rng: draws the first weights; without it they are whatever PyTorch made them.
+    Raises:
+        ValueError: for an unknown architecture, or a config that does not fit it.
+    """
     kind = architecture(name)
     try:
         with torch.random.fork_rng(devices=[]):  # PyTorch's layers draw weights when they are made

@@ -41,7 +41,11 @@ class Reader:
 
 
 def fit_reader(x: np.ndarray, belief: np.ndarray, alpha: float = 1e-3) -> Reader:
-    """Ridge regression of beliefs on channels: (N, D), (N, Y).
+    """Ridge regression of beliefs on channels.
+
+    Args:
+        x: float (N, D), channels. belief: float (N, Y), rows sum to 1.
+        alpha: strength of the penalty, a pure number.
 
     The penalty is alpha N times the mean variance of a channel, so that a stream twice as long is
     read as well: an untrained network's is short.
@@ -109,7 +113,7 @@ def readable(
 
 
 def r2(truth: np.ndarray, guess: np.ndarray) -> float:
-    """Share of the variance explained, summed over outcomes; below 0 for worse than the mean."""
+    """Share of the variance of `truth` (..., Y) that `guess` (..., Y) explains, over all outcomes; below 0 for worse than the mean."""
     Y = truth.shape[-1]
     truth, guess = truth.reshape(-1, Y), guess.reshape(-1, Y)
     return float(1 - ((truth - guess) ** 2).sum() / ((truth - truth.mean(0)) ** 2).sum())

@@ -185,7 +185,11 @@ def frozen_parameters(model: nn.Module, patterns: tuple[str, ...]) -> list[nn.Pa
 
 
 def start(recipe: Recipe, device: str = "cpu") -> Run:
-    """A run at step 0; the precision "auto" is settled here."""
+    """A run at step 0; the precision "auto" is settled here.
+
+    Raises:
+        ValueError: for a device that is not here, a tunnel that breaks its promises, or a name in `frozen` that fits nothing.
+    """
     where = check_device(device)
     if recipe.precision == "auto":
         recipe = recipe.but(precision=best_precision(where))
@@ -299,7 +303,12 @@ def draw(run: Run) -> tunnels.Episodes:
 
 
 def update(run: Run, forward: Callable[..., torch.Tensor]) -> torch.Tensor:
-    """One step of training; returns the loss in bits (a tensor, so that a GPU need not wait)."""
+    """One step of training; returns the loss in bits, a tensor without axes (so that a GPU need not wait).
+
+    Args:
+        run: what is trained; its step is one more afterwards.
+        forward: the network, or what `torch.compile` made of it: (inputs, rng) -> logits float32 (B, K, Y).
+    """
     recipe, device, stage = run.recipe, run.device, run.stages[run.stage]
     episodes = draw(run)
     run.model.train()
