@@ -3,6 +3,7 @@
 import re
 import sys
 import tomllib
+from importlib.metadata import entry_points
 
 import pytest
 from _support import run
@@ -204,6 +205,14 @@ def test_a_failure_leaves_no_stamp_and_says_how_to_go_on(fresh, monkeypatch, cap
     assert told.out == "trying\n" and "goes on from here" in told.err
 
 
+def test_a_mac_with_an_intel_processor_is_turned_away_in_one_line(fresh, monkeypatch):
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(install.platform, "machine", lambda: "x86_64")
+    with pytest.raises(SystemExit, match="Intel processor.*Colab"):
+        install.main()
+    assert fresh == []
+
+
 def test_what_takes_long_says_that_it_goes_on(monkeypatch, capsys):
     monkeypatch.setattr(install, "BEAT", 0.05)
     install.run("waiting", sys.executable, "-c", "import time; time.sleep(1)")
@@ -256,3 +265,25 @@ def test_the_entry_point_needs_nothing_installed():
     assert listed.code == 0 and all(name in listed.output for name in COMMANDS)
     wrong = run([*plain, "no-such-command"])
     assert wrong.code == 2 and "no-such-command" in wrong.output
+
+
+def test_the_command_is_installed_and_without_typer_says_what_to_install():
+    """`pip install -e .` brings no typer: one line instead of a traceback."""
+    (script,) = [e for e in entry_points(group="console_scripts") if e.name == "bayeswind"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["scripts"] == {"bayeswind": script.value} and callable(script.load())
+    done = run([sys.executable, "-c", "import sys; sys.modules['typer'] = None; import bayeswind_lib.__main__"])
+    assert done.code == 1 and done.output.strip() == "the command line needs the package typer: pip install typer"
+
+
+def test_readme_says_how_to_reach_what_is_installed():
+    text = (ROOT / "README.md").read_text()
+    first = text[: text.index("<!-- made: badge")]
+    for words in ("python book/tools book", "Windows", "MB", "minutes", "make lab", "make check"):
+        assert words in first
+    for words in (". .venv/bin/activate", ".venv\\Scripts\\activate", '-e ".[cli]"'):
+        assert words in text
+    commands = set(re.findall(r"(?:^|`)bayeswind (\w+)", text, re.M))
+    assert {"check", "train", "score", "page", "sweep", "probe"} <= commands
+    known = run([sys.executable, "-m", "bayeswind_lib", "--help"]).output
+    assert all(re.search(rf"\b{name}\b", known) for name in commands), commands

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -181,6 +182,8 @@ def main(words: Sequence[str] = ()) -> int:
     """Install if the stamp does not match."""
     if sys.version_info < (3, 11):
         sys.exit(f"Python {sys.version.split()[0]} is too old: the book needs 3.11 or newer")
+    if (sys.platform, platform.machine()) == ("darwin", "x86_64"):
+        sys.exit("PyTorch has no builds for Macs with an Intel processor any more: use Colab")
     if STAMP.is_file() and STAMP.read_text() == key() and PYTHON.exists():
         return 0
     if wrong := lock.problems():
