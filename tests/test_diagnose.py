@@ -45,7 +45,7 @@ def given():
 
 def test_what_is_read_is_what_a_single_run_gives(small, given):
     """Batches of one length change nothing, and order is kept."""
-    looks = diagnose.look(small, given)
+    looks = diagnose.observe(small, given)
     assert looks.lengths.tolist() == [len(one) for one in given]
     for i, one in enumerate(given):
         layers, logits = layouts.read(small, torch.tensor([one]))
@@ -63,7 +63,7 @@ def test_what_is_read_is_what_a_single_run_gives(small, given):
 @pytest.mark.parametrize("wrong", [[], [[1, 2]]])
 def test_too_little_to_look_at(small, wrong):
     with pytest.raises(ValueError, match="at least 3 tokens"):
-        diagnose.look(small, wrong)
+        diagnose.observe(small, wrong)
 
 
 def test_heads_are_averaged_after_their_entropies():
@@ -208,7 +208,7 @@ def test_what_is_packed_comes_back():
 def test_a_layer_in_which_all_values_are_the_same_has_no_components(small):
     """With rotary positions, values of the first layer depend on the token alone."""
     ends_alike = [[1, 2, 3, 9], [4, 5, 6, 9], [7, 8, 1, 9], [3, 3, 2, 9]]
-    looks = diagnose.look(small, ends_alike)
+    looks = diagnose.observe(small, ends_alike)
     found = language_geometry.layers(looks, language_geometry.first_coordinates(looks))
     assert found[0] == {"pc1": None, "rho": None} and found[1]["pc1"] > 0
 
@@ -216,7 +216,7 @@ def test_a_layer_in_which_all_values_are_the_same_has_no_components(small):
 def test_a_control_is_cut_after_a_question():
     network = checkpoints.load("hmm-transformer-classroom")
     given, exact = own_networks.prompts_of(network, 12, torch.Generator().manual_seed(1))
-    looks = diagnose.look(network, given)
+    looks = diagnose.observe(network, given)
     assert len(set(looks.lengths)) > 3 and np.abs(looks.entropy - exact).max() < 0.2
     scored = network.scored_positions(network.config.n_positions).tolist()
     assert set(looks.lengths - 1) <= set(scored)

@@ -23,18 +23,18 @@ def test_each_run_is_what_training_alone_gives(recipe):
         alone = loop.start(one)
         own = [float(loop.update(alone, alone.model)) for _ in range(8)]
         assert [float(x[i]) for x in losses] == pytest.approx(own, rel=1e-5)
-        for name, x in fleet.of(together, i).items():
+        for name, x in fleet.weights_of(together, i).items():
             assert torch.allclose(x, alone.model.state_dict()[name], atol=1e-5), (i, name)
 
 
 def test_what_is_frozen_stays_and_without_looks_it_is_uniform(recipe):
     looks = plans.FROZEN["looks"]
     together = fleet.assemble([recipe, recipe.but(frozen=looks), recipe], [0, 0, 1e-7])
-    fleet.leave(together, 2, looks, 0)
-    begun = fleet.of(together, 1)
+    fleet.freeze_at_start(together, 2, looks, 0)
+    begun = fleet.weights_of(together, 1)
     for _ in range(8):
         fleet.update(together)
-    frozen, uniform = fleet.of(together, 1), fleet.of(together, 2)
+    frozen, uniform = fleet.weights_of(together, 1), fleet.weights_of(together, 2)
     for name, x in frozen.items():
         still = name.endswith(("query.weight", "key.weight"))
         assert torch.equal(x, begun[name]) == still, name
@@ -53,8 +53,8 @@ def test_a_held_frame_is_the_frame_of_that_moment_and_the_rest_is_trained(recipe
 
     recipe = recipe.but(steps=6)
     together = fleet.assemble([recipe, recipe, recipe])
-    fleet.hold(together, 0, "attention.pattern", 3)
-    fleet.hold(together, 1, "attention.value", 3, ["*.attention.output.weight"])
+    fleet.hold_site(together, 0, "attention.pattern", 3)
+    fleet.hold_site(together, 1, "attention.value", 3, ["*.attention.output.weight"])
     for _ in range(6):
         fleet.update(together)
     for i, (site, frozen) in enumerate([("pattern", ()), ("value", ("*.attention.output.weight",)), (None, ())]):
@@ -69,7 +69,7 @@ def test_a_held_frame_is_the_frame_of_that_moment_and_the_rest_is_trained(recipe
             given = activations(copy, loop.draw(alone).inputs, [f"{site}.*"])
             with edit(alone.model, {name: (lambda own, x=x: x) for name, x in given.items()}):
                 loop.update(alone, alone.model)
-        found = fleet.of(together, i)
+        found = fleet.weights_of(together, i)
         for name, x in alone.model.state_dict().items():
             if site and name.endswith(("query.weight", "key.weight", "value.weight")):
                 continue  # what nothing depends on any more drifts on by its momentum
@@ -78,7 +78,7 @@ def test_a_held_frame_is_the_frame_of_that_moment_and_the_rest_is_trained(recipe
 
 def test_a_nudge_is_a_rounding(recipe):
     together = fleet.assemble([recipe, recipe], [0, 1e-7])
-    gaps = [(fleet.of(together, 0)[name] - x).abs().max() / x.abs().max() for name, x in fleet.of(together, 1).items()]
+    gaps = [(fleet.weights_of(together, 0)[name] - x).abs().max() / x.abs().max() for name, x in fleet.weights_of(together, 1).items()]
     assert 0 < max(map(float, gaps)) < 1e-6
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 from _support_explorer import explorer_opener
-from bayeswind_lib.dynamics import attention, checks, steps, three_keys
-from bayeswind_lib.dynamics.portrait import portrait
+from bayeswind_lib.dynamics import attention, checks, loop, steps, three_keys
+from bayeswind_lib.figures import phase_portrait
 from bayeswind_lib.experiments import gradient as record_of
 
 SMALL = "bijection-transformer-classroom"
@@ -68,10 +68,10 @@ def test_differences_agree_with_the_law(kind):
 
 def test_room_is_the_trace_of_the_jacobian():
     pattern = torch.tensor([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0], [1 / 3, 1 / 3, 1 / 3]], dtype=torch.float64)
-    assert checks.room(pattern).tolist() == pytest.approx([0.5, 0, 2 / 3])
+    assert checks.unsaturated(pattern).tolist() == pytest.approx([0.5, 0, 2 / 3])
     for row in pattern:
         jacobian = torch.autograd.functional.jacobian(lambda s: s.softmax(-1), row.clamp(min=1e-30).log())
-        assert float(jacobian.trace()) == pytest.approx(float(checks.room(row)), abs=1e-12)
+        assert float(jacobian.trace()) == pytest.approx(float(checks.unsaturated(row)), abs=1e-12)
 
 
 def test_who_is_served_is_counted_by_moving_the_values():
@@ -79,11 +79,11 @@ def test_who_is_served_is_counted_by_moving_the_values():
     gathered = attention.gradients(done, upstream).values
     moved = upstream @ done.shared(-1e-3 * gathered).transpose(-2, -1)  # u_i . dv_j
     weight = done.pattern * (upstream.abs().sum(-1, keepdim=True) > 0)
-    assert checks.served(done, upstream) == pytest.approx(float(weight[moved < 0].sum() / weight.sum()), abs=1e-12)
+    assert checks.improved_share(done, upstream) == pytest.approx(float(weight[moved < 0].sum() / weight.sum()), abs=1e-12)
     # One common error serves everybody; strangers keep the lengths, and zero.
     same = upstream[:, :, :1].expand_as(upstream)
-    assert checks.served(done, same) == pytest.approx(1, abs=1e-12)
-    drawn = checks.strangers(upstream, rng(1))
+    assert checks.improved_share(done, same) == pytest.approx(1, abs=1e-12)
+    drawn = checks.random_errors(upstream, rng(1))
     assert torch.allclose(drawn.norm(dim=-1), upstream.norm(dim=-1)) and not torch.allclose(drawn, upstream)
 
 
@@ -92,9 +92,9 @@ def test_alike_is_one_for_one_sequence_repeated():
     inputs, targets = (x[:1].repeat(4, *[1] * (x.ndim - 1)) for x in (inputs, targets))
     done = attention.forward(inputs, weights, **way)
     upstream = attention.upstream_of(attention.residual(done.logits, targets), weights.output)
-    assert checks.alike(done, upstream) == pytest.approx(1, abs=1e-9)
+    assert checks.gradient_coherence(done, upstream) == pytest.approx(1, abs=1e-9)
     signs = torch.tensor([1.0, -1, 1, -1], dtype=torch.float64)[:, None, None, None]
-    assert checks.alike(done, signs * upstream) == pytest.approx(0, abs=1e-9)
+    assert checks.gradient_coherence(done, signs * upstream) == pytest.approx(0, abs=1e-9)
 
 
 # ---- opened networks
@@ -166,15 +166,15 @@ def test_the_record_says_what_is_measured_again():
 
 def test_the_portrait_tells_where_each_start_ends():
     starts = [(1.0, 0.5), (-1.0, -0.5), (0.5, -3.0)]
-    picture = portrait(starts)
+    picture = phase_portrait(loop.flow(starts))
     assert (picture.data["end d"] > 0).tolist() == [True, False, False]
     np.testing.assert_allclose(np.tanh(picture.data["end d"] / 2) * picture.data["end v"], 1, atol=1e-3)
     assert "3 starts: 1 end with each query on its own value, 2 with the two exchanged" in picture.alt
     assert "largest gap" in picture.alt
-    steep = portrait(starts, value=10.0)
+    steep = phase_portrait(loop.flow(starts, value=10.0))
     assert steep.data["watershed at start d"][0] == pytest.approx(10**0.5 * picture.data["watershed at start d"][0])
     with pytest.raises(ValueError, match="starts is empty"):
-        portrait([])
+        loop.flow([])
 
 
 # ---- three keys

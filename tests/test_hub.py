@@ -33,7 +33,7 @@ def test_a_model_in_a_folder_is_measured_by_the_same_functions(folder):
     lines = hub.report(folder).splitlines()
     assert len(lines) == 4 and lines[0] == str(folder) and "rebuilt, largest error" in lines[1]
     given = prompts.prompts(hub.Plain(tokenizer), "mathematics", "natural")
-    last = diagnose.look(model, given).values[:, -1]
+    last = diagnose.observe(model, given).values[:, -1]
     assert lines[3].startswith(f"mathematics: first share {manifold.spectrum(last).pc1:.3f} (noise 0.0")
 
 

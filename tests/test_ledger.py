@@ -577,7 +577,7 @@ def test_a_record_rests_on_those_of_its_own_folder(tmp_path):
 
 
 def test_a_kept_part_is_taken_from_the_same_folder(tmp_path, monkeypatch):
-    for name in ("lines", "walks", "untrained_over_trained", "strangers_of", "curves"):
+    for name in ("lines", "walks", "untrained_over_trained", "seed_distances_of", "curves"):
         monkeypatch.setattr(progress, name, lambda *words: {})
     monkeypatch.setattr(progress, "claims", lambda found: {})
     store.write("probe_progress", {"frozen": {"mine": 1}}, tmp_path)

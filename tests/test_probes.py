@@ -415,10 +415,10 @@ def roll_call(data, V=10, score=12.0):
 def test_a_head_is_found_by_the_name_it_looks_for():
     data = episodes(count=16)
     attention = roll_call(data).double()[None]
-    found = routing.called(attention, data.inputs, 10)
+    found = routing.attention_by_value(attention, data.inputs, 10)
     torch.testing.assert_close(found[0], torch.eye(10).double(), atol=1e-3, rtol=0)
     even = torch.ones(19, 19).double().tril() / torch.arange(1, 20)[:, None]
-    assert routing.called(even.expand(1, 16, 1, 19, 19), data.inputs, 10).max() < 0.35
+    assert routing.attention_by_value(even.expand(1, 16, 1, 19, 19), data.inputs, 10).max() < 0.35
 
 
 def test_a_list_stands_for_heads_that_call_names_and_for_no_lookup():
@@ -488,7 +488,7 @@ def test_what_is_handed_on_goes_from_the_value_to_the_question():
     values_[:, [1, -1]] = values_[:, [-1, 1]]
     donor = bw.tunnels.Bijection(10).episodes(data.latents["keys"], values_)
     places = {"value": [3], "question": [10], "later": [11, 12], "all": list(range(19))}
-    found = routing.handed_on(model, data.inputs, donor.inputs, places, 5)
+    found = routing.patching_effect(model, data.inputs, donor.inputs, places, 5)
     assert found["value"].shape == (4,)
     np.testing.assert_allclose(found["all"], 1, atol=1e-4)
     np.testing.assert_allclose(found["later"], 0, atol=1e-4)

@@ -129,18 +129,18 @@ def test_a_frame_that_is_the_only_difference_is_all_that_a_transplant_mends(data
     before = weights(model)
     found = progress.transplants(model, {0: queries, 10: end}, data)
     assert all(torch.equal(x, before[name]) for name, x in model.state_dict().items())
-    seen = progress.looks(model, {0: queries, 10: end}, data)
+    seen = progress.observe_snapshots(model, {0: queries, 10: end}, data)
     assert found["old rest"] == pytest.approx([seen[10].kl, seen[10].kl], abs=1e-6)  # the finished patterns mend it
     assert found["old frame"][0] == pytest.approx(seen[0].kl, abs=1e-6)  # and its own ones spoil the end
     assert abs(seen[0].kl - seen[10].kl) > 1e-4
 
 
 def test_heads_are_paired_whatever_their_numbers(data):
-    p = progress.look(network(3), data).patterns[0]
+    p = progress.observe(network(3), data).patterns[0]
     p = torch.stack([p[:, 0], p[:, 1], p.flip(0)[:, 0]], 1)
     assert progress.match_heads(p[:, [2, 0, 1]], p) == [1, 2, 0]
-    one, other = progress.look(network(3), data), progress.look(network(4), data)
-    apart = progress.strangers(one, other)
+    one, other = progress.observe(network(3), data), progress.observe(network(4), data)
+    apart = progress.seed_distances(one, other)
     assert all(a <= b + 1e-9 for a, b in zip(apart["attention, paired"], apart["attention"], strict=True))
 
 

@@ -191,7 +191,7 @@ def test_the_diagnostics_of_language_models_read_shared_heads():
     """The values that attention's output is built from are those of the key heads, each once."""
     model, tokens = network(2, 4), TUNNEL.sample(2, rng()).inputs
     assert max(layouts.rebuilding_error(model, tokens)) < 1e-5
-    looks = diagnose.look(model, list(tokens))
+    looks = diagnose.observe(model, list(tokens))
     assert looks.values.shape == (2, 2, 8)  # prompts, layers, 2 heads of 4 channels
     assert diagnose.key_cosines(model).shape == (2,)
 

@@ -77,7 +77,7 @@ def test_a_spot_sample_of_the_record_is_recomputed(model, tokenizer, name):
     stored = STORED["trained"]["sets"][name]
     vectors = record.unpack(stored["vectors"], len(given))
     places = [0, 17, len(given) - 1]
-    looks = diagnose.look(model, [given[i] for i in places])
+    looks = diagnose.observe(model, [given[i] for i in places])
     assert looks.lengths.tolist() == [stored["lengths"][i] for i in places]
     assert looks.entropy == pytest.approx([stored["entropy"][i] for i in places], abs=0.01)
     assert np.abs(looks.values[:, -1] - vectors[places]).max() < CLOSE * np.abs(vectors).max()

@@ -33,7 +33,7 @@ def given(network):
 
 def test_the_figures_are_those_of_the_chapter(network, given):
     """Against `diagnose`, which takes one prompt at a time and a layout."""
-    looks, found = diagnose.look(network, given), own_networks.figures(network, given)
+    looks, found = diagnose.observe(network, given), own_networks.figures(network, given)
     assert found["fall"] == pytest.approx(diagnose.reduction(looks.focus), rel=1e-6)
     assert found["pc12"] == pytest.approx(manifold.shares(looks.values[:, -1])["pc12"], rel=1e-5)
     assert found["cosine"] == pytest.approx(diagnose.key_cosines(network).mean())

@@ -232,7 +232,7 @@ def agreement(found: Gradients, truth: dict[str, torch.Tensor]) -> dict[str, flo
     }
 
 
-def room(pattern: torch.Tensor) -> torch.Tensor:
+def unsaturated(pattern: torch.Tensor) -> torch.Tensor:
     """1 - sum_j alpha_ij^2: how far a row of attention is from being saturated, (B, H, T).
 
     0 if all attention is on one key, 1 - 1/n if n keys share it evenly. It is the trace of the
@@ -241,7 +241,7 @@ def room(pattern: torch.Tensor) -> torch.Tensor:
     return 1 - pattern.square().sum(-1)
 
 
-def alike(done: Pass, upstream: torch.Tensor) -> float:
+def gradient_coherence(done: Pass, upstream: torch.Tensor) -> float:
     """Share of the query map's gradient that survives the mean over sequences, 1/B to 1 (or less).
 
     |sum of g_b|^2 / (B sum of |g_b|^2) for the gradients g_b of the B sequences: 1 if all are
@@ -252,7 +252,7 @@ def alike(done: Pass, upstream: torch.Tensor) -> float:
     return float(each.sum(0).square().sum() / (len(each) * each.square().sum()))
 
 
-def served(done: Pass, upstream: torch.Tensor) -> float:
+def improved_share(done: Pass, upstream: torch.Tensor) -> float:
     """Share of the attention that lies on values which a small step makes better for who looks.
 
     sum of alpha_ij over the pairs with d(u_i . v_j) below 0 after a step of the values
@@ -263,18 +263,18 @@ def served(done: Pass, upstream: torch.Tensor) -> float:
     return float((asked * (change < 0)).sum() / asked.sum())
 
 
-def strangers(upstream: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
-    """Errors as long as these, in directions drawn at random: what `served` is for users without a common cause."""
+def random_errors(upstream: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
+    """Errors as long as these, in directions drawn at random: what `improved_share` is for users without a common cause."""
     drawn = torch.randn(upstream.shape, generator=rng, dtype=upstream.dtype)
     return drawn / drawn.norm(dim=-1, keepdim=True) * upstream.norm(dim=-1, keepdim=True)  # 0 stays 0
 
 
-def movable(done: Pass, upstream: torch.Tensor) -> dict[str, float]:
-    """Why scores move or do not: root mean squares of three things, and the mean room.
+def gradient_parts(done: Pass, upstream: torch.Tensor) -> dict[str, float]:
+    """Why scores move or do not: root mean squares of three things, and how far attention is from saturated.
 
     "error": the length of u_i. "spread": the standard deviation, over the keys a query may see and
     each counted alike, of b_ij, what there would be to gain. "scores": the length of a row of G.
-    "room": mean of `room`, over queries with more than one key.
+    "room": mean of `unsaturated`, over queries with more than one key.
     """
     b, seen = attention.compatibility(done, upstream), done.pattern > 0
     later = slice(1, None)  # the first query has one key only
@@ -286,5 +286,5 @@ def movable(done: Pass, upstream: torch.Tensor) -> dict[str, float]:
         return math.sqrt(float(x.mean()))
     return {
         "error": root(upstream[..., later, :].square().sum(-1)), "spread": root(spread[..., later, :]),
-        "scores": root(found.square().sum(-1)), "room": float(room(done.pattern)[..., later].mean()),
+        "scores": root(found.square().sum(-1)), "room": float(unsaturated(done.pattern)[..., later].mean()),
     }

@@ -17,8 +17,11 @@ Axes: N points, S steps.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
+
+from bayeswind_lib.figures.portrait import Flow
 
 
 def velocity(d: np.ndarray, v: np.ndarray, routing: float = 1.0, value: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -69,3 +72,25 @@ def path(d: float, v: float, *, routing: float = 1.0, value: float = 1.0, until:
         here = here + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
         found.append(((i + 1) * h, *here))
     return np.array(found)
+
+
+def flow(
+    starts: Sequence[tuple[float, float]], *, routing: float = 1.0, value: float = 1.0, until: float = 30.0, reach: float = 3.0
+) -> Flow:
+    """Paths from some starts, and the watershed between their two ends.
+
+    Args:
+        starts: (d, v): preferences and values.
+        routing, value: the two rates.
+        until: how long each path runs; see `path`.
+        reach: the largest |d| of the watershed.
+    Raises:
+        ValueError: if there is no start.
+    """
+    if not starts:
+        raise ValueError("starts is empty: give at least one pair of preference and value")
+    paths = [path(d, v, routing=routing, value=value, until=until, steps=300) for d, v in starts]
+    grid = np.linspace(-reach, reach, 241)
+    at_starts = watershed(np.array([d for d, _ in starts], dtype=float), routing, value)
+    drift = np.array([np.ptp(conserved(p[:, 1], p[:, 2], routing, value)) for p in paths])
+    return Flow(paths, grid, watershed(grid, routing, value), at_starts, drift, reach)

@@ -122,7 +122,7 @@ def of_network(name: str, n: int) -> list[dict]:
             "wrong sign": float((laws["no baseline"] * laws["law"] < 0)[moved].double().mean()),
             "single, query map": checks.apart(rough["query"].double(), truth["query"]),
             "single, value map": checks.apart(rough["value"].double(), truth["value"]),
-            "room": float(checks.room(done.pattern).mean()),
+            "room": float(checks.unsaturated(done.pattern).mean()),
         })
     return rows
 
@@ -138,11 +138,11 @@ def of_run(tunnel: str, n: int, draws: int) -> dict:
     for step in snapshots.steps:
         model = snapshots.network(step).double()
         passes = [checks.opened(model, i, episodes.inputs, episodes.posterior)[:2] for i in range(len(model.blocks))]
-        row = [checks.movable(*one) for one in passes]
+        row = [checks.gradient_parts(*one) for one in passes]
         found = {what: [one[what] for one in row] for what in WHAT}
-        found["alike"] = [checks.alike(*one) for one in passes]
-        found["served"] = [checks.served(*one) for one in passes]
-        drawn = [[checks.served(done, checks.strangers(u, rng)) for done, u in passes] for _ in range(draws)]
+        found["alike"] = [checks.gradient_coherence(*one) for one in passes]
+        found["served"] = [checks.improved_share(*one) for one in passes]
+        drawn = [[checks.improved_share(done, checks.random_errors(u, rng)) for done, u in passes] for _ in range(draws)]
         found["strangers"] = np.mean(drawn, 0).tolist()
         nulls.append([stats.summary([one[i] for one in drawn], x) for i, x in enumerate(found["served"])])
         rows.append(found)

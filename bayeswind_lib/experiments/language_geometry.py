@@ -19,7 +19,7 @@ import torch
 from bayeswind_lib import checkpoints, stats
 from bayeswind_lib.experiments.workers import each, give_back
 from bayeswind_lib.language import diagnose, manifold, prompts
-from bayeswind_lib.language.diagnose import Looks
+from bayeswind_lib.language.diagnose import PromptActivations
 from bayeswind_lib.language.llama import Llama
 from bayeswind_lib.language.own_networks import SEED, prompts_of
 from bayeswind_lib.language.stored import pack
@@ -54,13 +54,13 @@ def measure(model: Llama, tokenizer, report: Callable = print) -> dict:
     for who, network in (("trained", model), ("twin", twin)):
         looks = {}
         for domain, cut in SETS:
-            looks[domain, cut] = diagnose.look(network, prompts.prompts(tokenizer, domain, cut))
+            looks[domain, cut] = diagnose.observe(network, prompts.prompts(tokenizer, domain, cut))
             report(f"{who}: {domain}, {cut} done")
         found[who] = of_network(looks, keep=who == "trained")
     found["twins"] = [found["twin"]["apart"]["natural"] | {"seed": SEED}]
     for seed in TWIN_SEEDS:
         twin.initialise(torch.Generator().manual_seed(seed))  # in place: a second copy would take too much memory
-        a, b = (diagnose.look(twin, prompts.prompts(tokenizer, domain, "natural")).values[:, -1] for domain in DOMAINS)
+        a, b = (diagnose.observe(twin, prompts.prompts(tokenizer, domain, "natural")).values[:, -1] for domain in DOMAINS)
         found["twins"].append(differences(a, b) | {"seed": seed})
         report(f"another twin, {seed}: done")
     del twin, network, looks  # what is not needed any more
@@ -97,7 +97,7 @@ def keys(model: Llama) -> dict:
 # ---- values and attention of one network
 
 
-def of_network(looks: dict[tuple, Looks], keep: bool) -> dict:
+def of_network(looks: dict[tuple, PromptActivations], keep: bool) -> dict:
     """Both domains in both cuts: values, attention, and what tells the domains apart."""
     names = [f"{domain} {cut}" for domain, cut in looks]
     sets = dict(zip(names, each(lambda found: of_set(found, keep), looks.values()), strict=True))
@@ -108,7 +108,7 @@ def of_network(looks: dict[tuple, Looks], keep: bool) -> dict:
     return {"sets": sets, "apart": apart}
 
 
-def of_set(looks: Looks, keep: bool) -> dict:
+def of_set(looks: PromptActivations, keep: bool) -> dict:
     """One set of prompts; values of the last layer are kept if wished."""
     rng, last, first = np.random.default_rng(SEED), looks.values[:, -1], first_coordinates(looks)
     found = {
@@ -125,7 +125,7 @@ def of_set(looks: Looks, keep: bool) -> dict:
     return found
 
 
-def first_coordinates(looks: Looks) -> list[tuple[float, np.ndarray] | None]:
+def first_coordinates(looks: PromptActivations) -> list[tuple[float, np.ndarray] | None]:
     """Each layer's first component: its share, and the coordinates along it, (n,); None where the values are the same for all prompts.
 
     So they are in the first layer if all prompts end in one token, since positions enter queries and keys only.
@@ -138,7 +138,7 @@ def first_coordinates(looks: Looks) -> list[tuple[float, np.ndarray] | None]:
     return found
 
 
-def layers(looks: Looks, first: list[tuple[float, np.ndarray] | None]) -> list[dict]:
+def layers(looks: PromptActivations, first: list[tuple[float, np.ndarray] | None]) -> list[dict]:
     """The first component's share, and its rank correlation with entropy, layer by layer."""
     return [
         {"pc1": None, "rho": None} if one is None else {"pc1": one[0], "rho": abs(stats.spearman(one[1], looks.entropy))}
@@ -146,7 +146,7 @@ def layers(looks: Looks, first: list[tuple[float, np.ndarray] | None]) -> list[d
     ]
 
 
-def best_layer(looks: Looks, first: list[tuple[float, np.ndarray] | None]) -> dict:
+def best_layer(looks: PromptActivations, first: list[tuple[float, np.ndarray] | None]) -> dict:
     """The largest |rank correlation| over layers, beside the largest when entropies are dealt out anew to the prompts."""
     columns, rng = np.array([stats.unit_ranks(one[1]) for one in first if one is not None]), np.random.default_rng(SEED)
 
@@ -181,7 +181,7 @@ def control(name: str, n: int = len(prompts.MIXED), draws: int = TWINS) -> dict:
     """A wind-tunnel network under the same diagnostics, and as many untrained twins of it."""
     network = checkpoints.load(name)
     given, exact = prompts_of(network, n, torch.Generator().manual_seed(SEED))
-    looks = diagnose.look(network, given)
+    looks = diagnose.observe(network, given)
     found = {
         "values": diagnose.value_report(looks.values[:, -1], looks.entropy, draws, np.random.default_rng(SEED)),
         "rho_exact": diagnose.axis_entropy(looks.values[:, -1], exact), "rho_length": diagnose.axis_entropy(looks.values[:, -1], looks.lengths),
@@ -194,7 +194,7 @@ def control(name: str, n: int = len(prompts.MIXED), draws: int = TWINS) -> dict:
 
 
 def _of_twin(twin, given: list) -> dict[str, float]:
-    looks = diagnose.look(twin, given)
+    looks = diagnose.observe(twin, given)
     figures = diagnose.null_figures(looks.values[:, -1].astype(float), looks.entropy)
     return figures | {"keys": float(diagnose.key_cosines(twin).mean()), "reduction": diagnose.reduction(looks.focus)}
 

@@ -63,7 +63,7 @@ def measure(
         found["walk"][tunnel] = walks(model, snapshots.weights, recipe, n, min(draws, 20))
         found["line"][tunnel] = lines(shipped_ways(tunnel), min(n, 32), draws)
     found["untrained"] = untrained_over_trained(draws)
-    found["strangers"] = strangers_of([checkpoints.load(SEEDS_OF, seed) for seed in range(3)], n)
+    found["strangers"] = seed_distances_of([checkpoints.load(SEEDS_OF, seed) for seed in range(3)], n)
     return found | {"n_episodes": n, "claims": claims(found)}
 
 
@@ -126,7 +126,7 @@ def lines(ways: list[tuple[Recipe, dict, dict]], n: int, draws: int) -> dict:
             steps = [0, *recipe.snapshot_steps]
             shares = way_done(recipe, steps)
             way = probe.line(first, last, shares.tolist())
-            seen = probe.looks(start(recipe).model, way, episodes_of(recipe, n, deal))
+            seen = probe.observe_snapshots(start(recipe).model, way, episodes_of(recipe, n, deal))
             going = probe.progress_of(dict(zip(steps, seen.values(), strict=True)))
             rows.append(ratios(settled(going)) | {"gain": gain(steps, going.entropy_mae)})
             rows[-1] |= {f"{name} left": left(steps, going.distance(name)) for name in MEASURES}
@@ -144,7 +144,7 @@ def walks(model: nn.Module, snapshots: dict, recipe: Recipe, n: int, draws: int)
         rows = []
         for draw in range(draws):
             way = probe.walk(first, last, shares.tolist(), rng_for(tunnel, 450 + draw))
-            seen = probe.looks(model, way, episodes_of(recipe, min(n, 32)))
+            seen = probe.observe_snapshots(model, way, episodes_of(recipe, min(n, 32)))
             drift = probe.progress_of(dict(zip(steps, seen.values(), strict=True)))
             when = settled(drift)
             rows.append({k: v for k, v in ratios(when).items() if "kl" not in k})
@@ -165,12 +165,12 @@ def untrained_over_trained(draws: int) -> dict:
     return stats.summaries(rows)
 
 
-def strangers_of(models: list[nn.Module], n: int) -> dict:
+def seed_distances_of(models: list[nn.Module], n: int) -> dict:
     """Mean over layers of the distances between runs with different seeds: what "far" is."""
     episodes = episodes_of(Recipe.from_dict(models[0].record["recipe"]), n)
-    seen = [probe.look(model, episodes) for model in models]
+    seen = [probe.observe(model, episodes) for model in models]
     rows = [
-        {name: float(np.mean(layers)) for name, layers in probe.strangers(a, b).items()}
+        {name: float(np.mean(layers)) for name, layers in probe.seed_distances(a, b).items()}
         for a, b in combinations(seen, 2)
     ]
     return stats.summaries(rows)
@@ -195,7 +195,7 @@ def measure_folder(folder: str | Path, n_episodes: int = EPISODES) -> dict:
     for name in found["runs"]:
         ends = [checkpoints.load_file(weights_of(row, folder)) for cell, row in finished("snapshots", folder) if cell.name == name]
         if len(ends) > 1:
-            found["apart"][name] = strangers_of(ends, n_episodes)
+            found["apart"][name] = seed_distances_of(ends, n_episodes)
     plain = {row["seed"]: row for cell, row in finished("snapshots", folder) if cell.name == FALLING.format("bijection")}
     for cell, row in finished("frozen", folder):
         entry = about(row) | {"from": cell.recipe.frozen_from} | moved(cell, row, folder, n_episodes)
@@ -235,7 +235,7 @@ def moved(cell, row: dict, folder: str | Path, n: int) -> dict:
     """How far patterns and values of a run went between its start and its end."""
     recipe, end = cell.recipe, checkpoints.load_file(weights_of(row, folder))
     episodes = episodes_of(recipe, n)
-    first, last = (probe.look(model.eval(), episodes) for model in (start(recipe).model, end))
+    first, last = (probe.observe(model.eval(), episodes) for model in (start(recipe).model, end))
     return {"moved": {name: rounded(d(first, last)) for name, d in probe.DISTANCES.items()}}
 
 

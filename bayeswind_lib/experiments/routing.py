@@ -87,7 +87,7 @@ def layers_of(model: nn.Module, inputs: torch.Tensor, attention: torch.Tensor) -
 def names_of(model: nn.Module, episodes, attention: torch.Tensor) -> dict:
     """Each head's favourite value, how much of it it takes, and whether that value leaks without it."""
     V = model.config.n_outputs
-    named = routing.called(attention, episodes.inputs, V)  # (L, H, V)
+    named = routing.attention_by_value(attention, episodes.inputs, V)  # (L, H, V)
     weight, name = named.max(-1)
     some, heads = episodes[:SOME], []
     before = model.predict(some.inputs)
@@ -126,7 +126,7 @@ def lists_of(model: nn.Module, episodes, others, draws: int) -> dict:
 def window_of(model: nn.Module, tunnel, episodes) -> dict[str, dict[str, float]]:
     """Shares of a changed value's effect by the layer and the token that it is handed on from."""
     own, donor, places = routing.exchange_values(tunnel, episodes)
-    found = routing.handed_on(model, own, donor, places, tunnel.n_pairs // 2)
+    found = routing.patching_effect(model, own, donor, places, tunnel.n_pairs // 2)
     return {name: {str(layer): float(x) for layer, x in enumerate(shares)} for name, shares in found.items()}
 
 
@@ -141,7 +141,7 @@ def before_training(model: nn.Module, tunnel, draws: int) -> dict:
         found = {"mass": cover.mass.mean(), "evenness": cover.evenness.mean(), "bits": cover.bits.mean(),
                  "last_over_first": cover.bits[-1].mean() / cover.bits[0].mean(),
                  "cosine_gap": gap.mean(), "cosine_last_over_first": gap[-1].mean() / gap[0].mean(),
-                 "least_called": routing.called(attention, few.inputs, model.config.n_outputs).amax((0, 1)).min()}
+                 "least_called": routing.attention_by_value(attention, few.inputs, model.config.n_outputs).amax((0, 1)).min()}
         if number < WINDOWS:
             shares = window_of(twin, tunnel, few)["value"]
             found |= {f"handed_on_{layer}": share for layer, share in shares.items()}

@@ -66,11 +66,11 @@ def train(folder: str | Path, schedule: str, seed: int) -> Path:
     begun, labels = time.process_time(), list(recipes)
     now = fleet.assemble(list(recipes.values()), [NUDGE if label == "nudged" else 0 for label in labels])
     if "uniform" in labels:
-        fleet.leave(now, labels.index("uniform"), FROZEN["looks"], 0)
+        fleet.freeze_at_start(now, labels.index("uniform"), FROZEN["looks"], 0)
     free, kept = recipes["free"], {}
     for step in range(free.steps + 1):
         if step in (0, *free.snapshot_steps):
-            kept |= {f"free/{step}/{name}": x for name, x in fleet.of(now, labels.index("free")).items()}
+            kept |= {f"free/{step}/{name}": x for name, x in fleet.weights_of(now, labels.index("free")).items()}
         if step < free.steps:
             fleet.update(now)
     return _keep(path, now, labels, kept, begun)
@@ -79,7 +79,7 @@ def train(folder: str | Path, schedule: str, seed: int) -> Path:
 def _keep(path: Path, now: fleet.Fleet, labels: list[str], kept: dict, begun: float) -> Path:
     """Write what was kept on the way, all weights at the end, and where they come from."""
     for i, label in enumerate(labels):
-        kept |= {f"{label}/end/{name}": x for name, x in fleet.of(now, i).items()}
+        kept |= {f"{label}/end/{name}": x for name, x in fleet.weights_of(now, i).items()}
         if label.startswith(tuple(SITES)):  # and of the copy whose frame or values it was handed
             kept |= {f"{label}/old/{name}": x[i].detach().clone() for name, x in now.old.items()}
     note = {"recipe": now.recipes[0].to_dict(), "labels": labels, "cpu_seconds": round(time.process_time() - begun, 1)}
@@ -109,9 +109,9 @@ def train_frames(folder: str | Path, seed: int) -> Path:
     for i, label in enumerate(labels):
         what, when = label.split("-")
         if what in SITES:
-            fleet.hold(now, i, SITES[what][0], int(when), SITES[what][1])
+            fleet.hold_site(now, i, SITES[what][0], int(when), SITES[what][1])
         else:
-            fleet.leave(now, i, FROZEN[what], LARGE)
+            fleet.freeze_at_start(now, i, FROZEN[what], LARGE)
     for _ in range(free.steps):
         fleet.update(now)
     return _keep(path, now, labels, {}, begun)
@@ -181,7 +181,7 @@ def moved(recipe: Recipe, runs: dict, n_episodes: int) -> dict:
     model, episodes, found = start(recipe).model, episodes_of(recipe, n_episodes), {}
     for label, step in (("free", 0), ("looks-0", 0), ("looks-18", 18)):
         if label in runs and step in runs["free"]:
-            seen = progress.looks(model, {0: runs["free"][step], 1: runs[label]["end"]}, episodes)
+            seen = progress.observe_snapshots(model, {0: runs["free"][step], 1: runs[label]["end"]}, episodes)
             found[label] = float(f"{np.mean(progress.DISTANCES['attention'](seen[0], seen[1])):.4g}")
     return found
 

@@ -19,6 +19,7 @@ from bayeswind_lib.figures.maps import attention_map, heatmaps
 from bayeswind_lib.figures.planes import planes
 from bayeswind_lib.figures.plot import Plot, draw
 from bayeswind_lib.figures.points import baselines, dots, scatter_two_measures
+from bayeswind_lib.figures.portrait import phase_portrait
 from bayeswind_lib.figures.simplex import on_simplex, simplex_clouds, simplex_trails
 from bayeswind_lib.figures.stacks import stacked
 from bayeswind_lib.figures.style import COLOURS, ORACLE, STYLE, style
@@ -33,6 +34,7 @@ __all__ = [
     "Table",
     "attention_map",
     "bands",
+    "baselines",
     "distributions",
     "dots",
     "draw",
@@ -45,9 +47,9 @@ __all__ = [
     "lines",
     "number",
     "on_simplex",
+    "phase_portrait",
     "planes",
     "quantity",
-    "baselines",
     "scatter_two_measures",
     "simplex_clouds",
     "simplex_trails",

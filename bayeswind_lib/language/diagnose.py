@@ -24,7 +24,7 @@ BATCH = 16  # prompts that run at once
 
 
 @dataclass(frozen=True)
-class Looks:
+class PromptActivations:
     """What a model did with some prompts, at the last token of each.
 
     Attributes:
@@ -45,7 +45,7 @@ class Looks:
 
 
 @torch.no_grad()
-def look(model: nn.Module, prompts: Sequence, layout: Layout | None = None) -> Looks:
+def observe(model: nn.Module, prompts: Sequence, layout: Layout | None = None) -> PromptActivations:
     """Run prompts, those of about one length together, and keep what the diagnostics need.
 
     Shorter ones are filled up on the right and read at their own last token, which a causal model's
@@ -69,7 +69,7 @@ def look(model: nn.Module, prompts: Sequence, layout: Layout | None = None) -> L
         for row, (i, end) in enumerate(zip(some, ends.tolist(), strict=True)):
             found[i] = _at_the_end(layers, logits, row, end)
     values, focus, rest, first, entropy = (np.array(column) for column in zip(*found, strict=True))
-    return Looks(values, focus, rest, first, entropy, np.array([len(one) for one in inputs]))
+    return PromptActivations(values, focus, rest, first, entropy, np.array([len(one) for one in inputs]))
 
 
 def _at_the_end(layers: list, logits: torch.Tensor, row: int, end: int) -> tuple:

@@ -70,7 +70,7 @@ def measure(model, tokenizer, layout: layouts.Layout | None = None) -> list[str]
         raise ValueError(f"attention's output cannot be built from the values of this layout (error {error:.2g}): what it names is something else")
     lines = [f"layout: attention's output rebuilt, largest error {error:.1e}"]
     for domain, given in sets.items():
-        looks = diagnose.look(model, given, layout)
+        looks = diagnose.observe(model, given, layout)
         last = looks.values[:, -1]
         figures, rho = manifold.shares(last), diagnose.axis_entropy(last, looks.entropy)
         noise = manifold.shares(manifold.noise(*last.shape, np.random.default_rng(0)))

@@ -40,7 +40,7 @@ def given_to(network: nn.Module, n: int) -> list[torch.Tensor]:
 
 def figures(network: nn.Module, given: Sequence[torch.Tensor]) -> dict:
     """The three diagnostics of chapter 17 for one network, by the same functions; `cosine` is None without keys."""
-    looks = diagnose.look(network, given) if network.config.attention == "softmax" else None
+    looks = diagnose.observe(network, given) if network.config.attention == "softmax" else None
     values = looks.values[:, -1] if looks else values_of(network, given)
     found = manifold.shares(values.astype(float))
     cosine = float(diagnose.key_cosines(network).mean()) if looks else None

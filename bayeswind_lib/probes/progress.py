@@ -77,7 +77,7 @@ def gram_distance(cka: np.ndarray | float) -> np.ndarray | float:
 
 
 @dataclass(frozen=True)
-class Look:
+class Observation:
     """What a network does on some episodes.
 
     Attributes:
@@ -92,32 +92,32 @@ class Look:
     entropy_mae: float
 
 
-DISTANCES: dict[str, Callable[[Look, Look], list[float]]] = {  # by layer, from the second
+DISTANCES: dict[str, Callable[[Observation, Observation], list[float]]] = {  # by layer, from the second
     "attention": lambda a, b: [pattern_distance(x, y) for x, y in zip(a.patterns, b.patterns, strict=True)],
     "scores": lambda a, b: [score_distance(x, y) for x, y in zip(a.patterns, b.patterns, strict=True)],
     "values": lambda a, b: [1 - linear_cka(x, y) for x, y in zip(a.values, b.values, strict=True)],
 }
 
 
-def look(model: nn.Module, episodes: Episodes) -> Look:
+def observe(model: nn.Module, episodes: Episodes) -> Observation:
     """Patterns, values and score of a network."""
     found = activations(model, episodes.inputs, ["pattern.*", "attention.*"])
     score = scoring.score_episodes(model, episodes)
-    return Look(
+    return Observation(
         [x for name, x in found.items() if name.startswith("pattern")],
         [x.flatten(0, 1) for name, x in found.items() if name.startswith("attention")],
         score.kl, score.entropy_mae,
     )
 
 
-def looks(model: nn.Module, snapshots: Mapping[float, Weights], episodes: Episodes) -> dict[float, Look]:
-    """`look` at every snapshot in turn, by step; the network is a shell and left as it was."""
+def observe_snapshots(model: nn.Module, snapshots: Mapping[float, Weights], episodes: Episodes) -> dict[float, Observation]:
+    """`observe` at every snapshot in turn, by step; the network is a shell and left as it was."""
     kept = {name: part.clone() for name, part in model.state_dict().items()}
     found = {}
     try:
         for step, weights in snapshots.items():
             model.load_state_dict(weights)
-            found[step] = look(model.eval(), episodes)
+            found[step] = observe(model.eval(), episodes)
     finally:
         model.load_state_dict(kept)
     return found
@@ -192,10 +192,10 @@ def progress(model: nn.Module, snapshots: Mapping[float, Weights], episodes: Epi
     """
     if len(snapshots) < 2:
         raise ValueError(f"{len(snapshots)} snapshots show no progress: at least 2 are needed")
-    return progress_of(looks(model, snapshots, episodes))
+    return progress_of(observe_snapshots(model, snapshots, episodes))
 
 
-def progress_of(seen: Mapping[float, Look]) -> Progress:
+def progress_of(seen: Mapping[float, Observation]) -> Progress:
     """The distances between looks that were taken before, by step."""
     every = list(seen.values())
     far = {name: np.array([d(one, every[-1]) for one in every]) for name, d in DISTANCES.items()}
@@ -255,7 +255,7 @@ def transplants(model: nn.Module, snapshots: Mapping[float, Weights], episodes: 
     "old frame": the end of the run, with the attention patterns of the snapshot. "old rest": the
     snapshot, with the patterns of the end.
     """
-    seen, end = looks(model, snapshots, episodes), list(snapshots)[-1]
+    seen, end = observe_snapshots(model, snapshots, episodes), list(snapshots)[-1]
     kept = {name: part.clone() for name, part in model.state_dict().items()}
     found: dict[str, list[float]] = {"old frame": [], "old rest": []}
     try:
@@ -286,7 +286,7 @@ def match_heads(p: torch.Tensor, q: torch.Tensor) -> list[int]:
     return list(min(itertools.permutations(range(H)), key=lambda order: costs[range(H), order].sum()))
 
 
-def strangers(one: Look, other: Look) -> dict[str, list[float]]:
+def seed_distances(one: Observation, other: Observation) -> dict[str, list[float]]:
     """Distances by layer between two runs: heads as numbered, "attention", and paired, "attention, paired"."""
     found = {name: DISTANCES[name](one, other) for name in ("attention", "values")}
     pairs = zip(one.patterns, other.patterns, strict=True)

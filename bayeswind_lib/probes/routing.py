@@ -186,7 +186,7 @@ def lookup_nulls(
             "shuffled": against(value, another, draws, "another earlier pair")}
 
 
-def called(attention: torch.Tensor, inputs: torch.Tensor, n_values: int) -> torch.Tensor:
+def attention_by_value(attention: torch.Tensor, inputs: torch.Tensor, n_values: int) -> torch.Tensor:
     """How much attention each value gets, by its *name*, from the questions after it was shown.
 
     Args:
@@ -309,7 +309,7 @@ def used(values: torch.Tensor, n_values: int) -> torch.Tensor:
     return named.cumsum(1) - named > 0
 
 
-def handed_on(
+def patching_effect(
     model: nn.Module, inputs: torch.Tensor, donor: torch.Tensor, places: dict[str, list[int]], question: int
 ) -> dict[str, torch.Tensor]:
     """Which share of the way to a donor's answer the stream at some tokens brings, layer by layer.

@@ -35,7 +35,7 @@ class Fleet:
         until: by name, the update from which each run leaves it as it is, (R,).
         matrices: names of what Muon trains; momentum: its state. adamw: trains the rest.
         held: by the end of a module's name, the update from which each run is handed what a copy finds
-            there, (R,); old: those copies. See `hold`.
+            there, (R,); old: those copies. See `hold_site`.
     """
 
     recipes: Sequence[Recipe]
@@ -163,7 +163,7 @@ def _speak(model, inputs: torch.Tensor, weights: Weights, given: Weights, since:
             hook.remove()
 
 
-def leave(fleet: Fleet, number: int, names: Sequence[str], factor: float = 1.0) -> None:
+def freeze_at_start(fleet: Fleet, number: int, names: Sequence[str], factor: float = 1.0) -> None:
     """Multiply some first parameters of one run, and never train them. Without queries and keys (0) attention is uniform."""
     known = {id(p): name for name, p in fleet.run.model.named_parameters()}
     with torch.no_grad():
@@ -172,7 +172,7 @@ def leave(fleet: Fleet, number: int, names: Sequence[str], factor: float = 1.0) 
             fleet.until[known[id(p)]][number] = 0
 
 
-def hold(fleet: Fleet, number: int, site: str, step: int, names: Sequence[str] = ()) -> None:
+def hold_site(fleet: Fleet, number: int, site: str, step: int, names: Sequence[str] = ()) -> None:
     """From an update on hand one run what a copy of itself from then finds at a site, whatever it learns.
 
     Freezing queries and keys does not freeze where a network looks, for the stream that they read
@@ -191,7 +191,7 @@ def hold(fleet: Fleet, number: int, site: str, step: int, names: Sequence[str] =
         fleet.until[known[id(p)]][number] = step
 
 
-def of(fleet: Fleet, number: int) -> Weights:
+def weights_of(fleet: Fleet, number: int) -> Weights:
     """A copy of the weights of one run."""
     return {name: x[number].detach().clone() for name, x in fleet.weights.items()}
 
