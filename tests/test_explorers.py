@@ -9,6 +9,7 @@ import re
 
 import pytest
 
+from _support_browser import frames
 from _support_explorer import STATIC, explorer_opener
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -125,14 +126,13 @@ def test_every_explorer_is_here():
     assert {path.name.split("_explorer")[0] for path in STATIC.glob("*_explorer.js")} == set(FULL)
 
 
-@pytest.mark.parametrize("theme, width", [("light", 1280), ("dark", 1280), ("light", 360), ("dark", 360)])
-def test_it_is_accessible_and_fits(open_page, name, theme, width):
-    from axe_playwright_python.base import AXE_SCRIPT
+INK = "getComputedStyle(document.querySelector('svg[role=img] text')).fill"
+NARROWER = "w => document.querySelector('svg[role=img]:last-of-type').clientWidth < w"
 
-    page = open_page(theme, width)
-    FULL[name](page)
+
+def is_accessible_and_fits(page, width: int) -> None:
+    """axe says nothing, buttons are large enough, drawings have words with numbers, nothing sticks out."""
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    page.evaluate(AXE_SCRIPT)
     rules = page.evaluate(
         "axe.run(document, {preload: false}).then(r => r.violations.map(v => v.id + ' ' + v.nodes[0].html))"
     )
@@ -144,7 +144,33 @@ def test_it_is_accessible_and_fits(open_page, name, theme, width):
     assert len(labels) >= 2 and all(re.search(r"\d", label) for label in labels)
 
 
-def test_the_keyboard_reaches_every_control(open_page):
+def test_it_is_accessible_wide_and_narrow_light_and_dark(open_page, name):
+    """As full as it gets, a live region having told so in words; it follows the page's width and colours."""
+    from axe_playwright_python.base import AXE_SCRIPT
+
+    page = open_page("light", 1280)
+    assert page.locator(MOUNT).get_attribute("role") == "group"
+    assert page.locator(MOUNT).get_attribute("aria-label").endswith("explorer")
+    status = page.locator("[role=status][aria-live=polite]")
+    before = status.text_content()
+    FULL[name](page)
+    assert re.search(r"\d", before) and status.text_content() != before
+    page.evaluate(AXE_SCRIPT)
+    wide = page.locator("svg[role=img]").last.bounding_box()["width"]
+    for width in (1280, 360):
+        page.set_viewport_size({"width": width, "height": 900})
+        if width < 1280:
+            page.wait_for_function(NARROWER, arg=wide)
+        inks = set()
+        for theme in ("light", "dark"):
+            page.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
+            frames(page, 3)
+            is_accessible_and_fits(page, width)
+            inks.add(page.evaluate(INK))
+        assert len(inks) == 2, "dark and light look alike"
+
+
+def test_the_keyboard_reaches_and_moves_every_control(open_page):
     """With Tab alone, and the one that has the focus can be seen; a group of radios is one stop."""
     page = open_page()
     stops = page.locator(MOUNT).evaluate("""root => [...root.querySelectorAll('input, button, select')]
@@ -155,10 +181,11 @@ def test_the_keyboard_reaches_every_control(open_page):
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
         page.keyboard.press("Tab")
     assert len(stops) >= 4
+    arrow_keys_move_every_slider(page)
 
 
-def test_arrow_keys_move_every_slider(open_page):
-    page = open_page()
+def arrow_keys_move_every_slider(page) -> None:
+    """And the number beside it and the live region tell."""
     sliders = page.locator("input[type=range]:enabled").all()
     for slider in sliders:
         page.evaluate("e => e.scrollIntoView()", slider.element_handle())
@@ -175,30 +202,6 @@ def test_arrow_keys_move_every_slider(open_page):
         assert float(shown.split()[0].replace("\u2212", "-")) == float(stands_for.replace("\u2212", "-"))
         assert told and (told != status or "window" in slider.get_attribute("id"))  # nothing seen yet
     assert sliders
-
-
-def test_what_it_says_is_heard(open_page, name):
-    """A live region tells in words what a control has changed."""
-    page = open_page()
-    assert page.locator(MOUNT).get_attribute("role") == "group"
-    assert page.locator(MOUNT).get_attribute("aria-label").endswith("explorer")
-    status = page.locator("[role=status][aria-live=polite]")
-    before = status.text_content()
-    FULL[name](page)
-    assert re.search(r"\d", before) and status.text_content() != before
-
-
-def test_it_follows_the_width_of_the_page(open_page):
-    page = open_page(width=1280)
-    wide = page.locator("svg[role=img]").last.bounding_box()["width"]
-    page.set_viewport_size({"width": 400, "height": 900})
-    page.wait_for_function("w => document.querySelector('svg[role=img]:last-of-type').clientWidth < w", arg=wide)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 400
-
-
-def test_dark_and_light_differ(open_page):
-    read = "getComputedStyle(document.querySelector('svg[role=img] text')).fill"
-    assert open_page("light").evaluate(read) != open_page("dark").evaluate(read)
 
 
 def test_without_javascript_a_sentence_stands_there(open_page, name):
