@@ -489,3 +489,16 @@ def test_points_that_are_not_steps_of_one_thing_are_not_joined():
     for joined, style in ((True, "-"), (False, "None")):
         plot = figures.lines({"a": [1, 3, 2]}, [1, 2, 5], joined=joined)
         assert line(plot, "a").get_linestyle() == style and line(plot, "a").get_marker() != "None"
+
+
+def test_a_number_in_an_array_without_axes_is_rounded_too():
+    shown = figures.table([{"m": "1", "bits": np.array(0.4689955935892815)}])
+    assert shown.cells == [["1", "0.469"]] and "text-align:right" in shown._repr_html_()
+
+
+def test_a_failure_is_never_green():
+    counts = {"reproduced": 2, "partly": 1, "not reproduced": 3, "not settled": 1, "not testable": 1}
+    axes = figures.stacked({"Paper I": counts}).figure.axes[0]
+    colour = {bars.get_label(): bars.patches[0].get_facecolor() for bars in axes.containers}
+    assert len(set(colour.values())) == 5
+    assert np.argmax(colour["reproduced"][:3]) == 1 and np.argmax(colour["not reproduced"][:3]) == 0

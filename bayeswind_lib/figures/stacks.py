@@ -14,6 +14,12 @@ from bayeswind_lib.figures.plot import Plot, draw
 from bayeswind_lib.figures.style import COLOURS, GREY
 from bayeswind_lib.figures.words import largest_gap, sentence
 
+# What a verdict is called keeps its colour in every figure: green is never a failure.
+VERDICTS = {
+    "reproduced": COLOURS[2], "partly": COLOURS[4], "not reproduced": COLOURS[1], "not settled": GREY,
+    "not testable": COLOURS[3],
+}  # fmt: skip
+
 
 def stacked(
     groups: Mapping[str, Mapping[str, int]], *, x_label: str = "rows of the ledger", title: str = ""
@@ -60,8 +66,9 @@ def _paint(axes, names, kinds, table) -> None:
     start, places = np.zeros(len(names)), np.arange(len(names))[::-1]
     colours = [*COLOURS, GREY]
     for i, kind in enumerate(kinds):
+        colour = VERDICTS.get(kind, colours[i % len(colours)])
         axes.barh(
-            places, table[:, i], left=start, height=0.62, label=kind, color=colours[i % len(colours)],
+            places, table[:, i], left=start, height=0.62, label=kind, color=colour,
             hatch=HATCHES[i % len(HATCHES)], edgecolor="#FFFFFF", linewidth=0.6,
         )
         for place, n, left in zip(places, table[:, i], start, strict=True):

@@ -67,11 +67,15 @@ class Table:
 
 
 def _is_number(value) -> bool:
+    if isinstance(value, np.ndarray) and not value.ndim:
+        value = value.item()
     return isinstance(value, numbers.Number | np.generic) and not isinstance(value, bool | np.bool_)
 
 
 def cell(value, digits: int = 3) -> str:
     """The text of a cell: numbers as in the figures, None as a dash."""
+    if isinstance(value, np.ndarray) and not value.ndim:
+        value = value.item()  # a number that numpy left in an array
     if value is None:
         return "–"
     if isinstance(value, bool | np.bool_):
