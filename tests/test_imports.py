@@ -30,7 +30,7 @@ LAYERS = (
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 
 # What Colab has (design, Decided 5), PIL by way of matplotlib, and what a room may add to numpy and torch.
-COLAB = {"torch", "numpy", "matplotlib", "PIL", "ipykernel", "ipywidgets", "anywidget", "traitlets", "safetensors", "sklearn", "tqdm", "IPython"}
+COLAB = {"torch", "numpy", "matplotlib", "PIL", "ipykernel", "ipywidgets", "anywidget", "traitlets", "safetensors", "sklearn", "scipy", "tqdm", "IPython"}
 LIGHT = {"torch", "numpy", "safetensors", "tqdm"}
 
 
