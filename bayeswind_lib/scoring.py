@@ -29,6 +29,18 @@ class Predictor(Protocol):
 MEASURES = ("entropy_mae", "kl", "cross_entropy_gap", "tv", "support_leak")
 
 
+NATS = math.log(2)  # in a bit
+
+
+def entropy(prob: torch.Tensor | np.ndarray) -> torch.Tensor:
+    """Shannon entropy in bits of probabilities (..., Y): float64 (...); 0 log 0 counts as 0.
+
+    >>> entropy(np.array([0.5, 0.25, 0.25, 0.0])).item()
+    1.5
+    """
+    return torch.special.entr(torch.as_tensor(prob).double()).sum(-1) / NATS
+
+
 def entropy_bits(log2_prob: torch.Tensor) -> torch.Tensor:
     """Shannon entropy in bits of log2-probabilities (..., Y): float64 (...); 0 log 0 counts as 0.
 

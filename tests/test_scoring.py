@@ -327,3 +327,10 @@ def test_accuracy_counts_ties_by_their_share():
 def test_no_entropy_is_minus_zero():
     sure = torch.eye(4, dtype=torch.float64)
     assert not torch.signbit(entropy_bits(sure.log2())).any()
+
+
+def test_entropy_is_the_same_from_probabilities_and_from_their_logarithms():
+    prob = torch.tensor([[0.5, 0.25, 0.25, 0.0], [1.0, 0, 0, 0], [0.25, 0.25, 0.25, 0.25]])
+    assert bw.scoring.entropy(prob).tolist() == pytest.approx([1.5, 0, 2])
+    assert bw.scoring.entropy(prob.numpy()).tolist() == pytest.approx(bw.scoring.entropy_bits(prob.log2()).tolist())
+    assert bw.scoring.entropy(prob).dtype == torch.float64

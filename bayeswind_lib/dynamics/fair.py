@@ -17,7 +17,6 @@ Axes: B episodes, T tokens (the first is a blank), S symbols, D = 2 (S + 1) chan
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
@@ -26,10 +25,10 @@ import torch
 
 from bayeswind_lib.dynamics import attention, mixture, race
 from bayeswind_lib.dynamics.race import Arm
+from bayeswind_lib.scoring import NATS, entropy, kl_bits
 
 HEADS = ("attention", "mixture")
 MEASURES = ("loss", "kl", "entropy_mae", "match", "match_even")
-BITS = math.log(2)  # nats
 
 
 @dataclass(frozen=True)
@@ -193,14 +192,13 @@ def measure(head: str, weights: attention.Weights, found: Episodes, truth: torch
     """
     said = answer(head, found, weights)
     q = said.forecast.double().clamp(min=1e-30)
-    entropy = torch.special.entr(truth).sum(-1)
     match = found.match
     asked = match.any(-1)
     even = match.float().sum(-1) / torch.arange(1, match.shape[-1] + 1)
     return {
         "loss": float(-q.gather(-1, found.targets[..., None]).log().mean()),
-        "kl": float((torch.special.xlogy(truth, truth) - torch.special.xlogy(truth, q)).sum(-1).mean()),
-        "entropy_mae": float((torch.special.entr(q).sum(-1) - entropy).abs().mean()) / BITS,
+        "kl": float(kl_bits(truth, q.log2()).mean()) * NATS,
+        "entropy_mae": float((entropy(q) - entropy(truth)).abs().mean()),
         "match": float((said.pattern * match).sum(-1)[asked].mean()),
         "match_even": float(even[asked].mean()),
     }
@@ -340,7 +338,7 @@ def floors(found: Episodes, setting: Setting) -> dict[str, float]:
     mixed = [(1 - w) * prior + w * shown for w in np.linspace(0, 0.95, 20)]
 
     def kl(q: torch.Tensor) -> float:
-        return float((torch.special.xlogy(truth, truth) - torch.special.xlogy(truth, q)).sum(-1).mean())
+        return float(kl_bits(truth, q.log2()).mean()) * NATS
 
     return {"residual": kl(prior), "counting": min(kl(q) for q in mixed)}
 

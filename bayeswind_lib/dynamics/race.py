@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from bayeswind_lib.dynamics import attention, sticky
+from bayeswind_lib.scoring import NATS, entropy
 
 MAPS = ("query", "key", "value", "output")
 MEASURES = ("train", "validation", "held_out", "kl", "attention_entropy", "forecast_entropy", "accuracy", "same_symbol")
@@ -106,8 +107,8 @@ def measure(weights: attention.Weights, task: Task) -> dict[str, float]:
         "validation": sticky.cross_entropy(chosen.double().exp(), task.validation),
         "held_out": sticky.cross_entropy(unseen.double().exp(), task.held_out),
         "kl": sticky.kl_to_row(unseen, task.held_out, task.transition),
-        "attention_entropy": float(torch.special.entr(tested.pattern).sum(-1).mean()),
-        "forecast_entropy": float(torch.special.entr(forecast.exp()).sum(-1).mean()),
+        "attention_entropy": float(entropy(tested.pattern).mean()) * NATS,
+        "forecast_entropy": float(entropy(forecast.exp()).mean()) * NATS,
         "accuracy": float((forecast.argmax(-1) == task.train.targets[0]).float().mean()),
         "same_symbol": sticky.same_symbol_mass(tested.pattern, task.held_out),
     }

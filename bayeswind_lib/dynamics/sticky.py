@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 import torch
 
+from bayeswind_lib.scoring import NATS, entropy, kl_bits
+
 SYMBOLS, WIDTH, STAY = 8, 20, 0.3
 
 
@@ -39,7 +41,7 @@ def chain(as_coded: bool = True, symbols: int = SYMBOLS, stay: float = STAY) -> 
 
 def entropy_rate(transition: torch.Tensor) -> float:
     """Nats of the next symbol, given this one; the law over symbols is even on a ring."""
-    return float(torch.special.entr(transition).sum(-1).mean())
+    return float(entropy(transition).mean()) * NATS
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ def cross_entropy(forecast: torch.Tensor, sequence: Sequence) -> float:
 def kl_to_row(log_forecast: torch.Tensor, sequence: Sequence, transition: torch.Tensor) -> float:
     """Mean KL(row of the true y_{t-1} || forecast) in nats: log_forecast (N, S)."""
     rows = transition[sequence.before[0]]  # (N, S)
-    return float((torch.special.xlogy(rows, rows) - rows * log_forecast.double()).sum(-1).mean())
+    return float(kl_bits(rows, log_forecast.double() / NATS).mean()) * NATS
 
 
 def per_token(train: Sequence, test: Sequence, strength: float = 1.0) -> torch.Tensor:

@@ -14,7 +14,7 @@ import torch
 from bayeswind_lib import baselines, stats, tunnels
 from bayeswind_lib.baselines.recurrence import AnyRule, Memoriser, ruled
 from bayeswind_lib.probes.fixed import SEED
-from bayeswind_lib.scoring import entropy_bits, score_episodes
+from bayeswind_lib.scoring import entropy, entropy_bits, score_episodes
 from bayeswind_lib.tunnels import recurrence
 
 SIZES = ((17, 16), (7, 12))
@@ -42,7 +42,7 @@ def by_formula(modulus: int) -> dict[str, float]:
         weight, rest = factor / (1 + factor), 1 / (1 + factor) / modulus
         sharp = np.array([weight + rest] + [rest] * (modulus - 1))
         told[f"program_at_{k}"] = weight
-        told[f"entropy_at_{k}"] = float(-(sharp * np.log2(sharp)).sum()) if k > 2 else float(np.log2(modulus))
+        told[f"entropy_at_{k}"] = float(entropy(sharp)) if k > 2 else float(np.log2(modulus))
     return told
 
 

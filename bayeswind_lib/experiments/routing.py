@@ -182,7 +182,7 @@ def filtering(model: nn.Module, n_episodes: int, draws: int) -> dict:
     attention = routing.patterns(model, episodes.inputs)
     kl = scoring.score_episodes(model, episodes).kl
     found = {"kl": kl, "ages": routing.fixed_age(attention, header).tolist(),
-             "bits": by_layer(routing.entropy_of(attention[:, :, :, header:]).mean((1, 3)))}
+             "bits": by_layer(scoring.entropy(attention[:, :, :, header:]).mean((1, 3)))}
     found["mass"] = {name: by_layer(x) for name, x in routing.towards(attention, groups, header).items()}
     some = episodes[:SOME]
     base = scoring.score_episodes(model, some).kl

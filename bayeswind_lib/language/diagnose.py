@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from bayeswind_lib import stats
+from bayeswind_lib import scoring, stats
 from bayeswind_lib.language import layouts, manifold
 from bayeswind_lib.language.layouts import Layout
 
@@ -75,7 +75,7 @@ def observe(model: nn.Module, prompts: Sequence, layout: Layout | None = None) -
 def _at_the_end(layers: list, logits: torch.Tensor, row: int, end: int) -> tuple:
     rows = [layer.pattern[row, :, end, : end + 1].double().numpy() for layer in layers]  # L of (H, T)
     chance = logits[row].double().softmax(-1)
-    entropy = float(torch.special.entr(chance).sum()) / np.log(2)
+    entropy = float(scoring.entropy(chance))
     values = [layer.values[row, :, end].flatten().numpy() for layer in layers]
     return values, [focus_of(x) for x in rows], [focus_of(without_first(x)) for x in rows], [x[:, 0].mean() for x in rows], entropy
 
@@ -86,9 +86,7 @@ def focus_of(rows: np.ndarray) -> float:
     Heads are averaged after their entropies, never before: two heads that each look at one token of
     their own are focused, and their mean is not.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        terms = np.where(rows > 0, rows * np.log2(rows), 0.0)
-    return float(-terms.sum(-1).mean() / np.log2(rows.shape[-1]))
+    return float(scoring.entropy(rows).mean() / np.log2(rows.shape[-1]))
 
 
 def without_first(rows: np.ndarray) -> np.ndarray:

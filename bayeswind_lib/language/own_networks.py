@@ -16,7 +16,7 @@ from bayeswind_lib import models, stats, tunnels
 from bayeswind_lib.language import diagnose, manifold
 from bayeswind_lib.probes import nulls
 from bayeswind_lib.probes.activations import activations
-from bayeswind_lib.scoring import entropy_bits
+from bayeswind_lib.scoring import entropy, entropy_bits
 from bayeswind_lib.training import plans
 
 SEED = 17  # of the prompts, which are the same for all networks of a tunnel
@@ -92,18 +92,18 @@ def attention_figures(network: nn.Module, given: Sequence[torch.Tensor], window:
     for length in sorted({len(prompt) for prompt in given}):
         some = torch.stack([prompt for prompt in given if len(prompt) == length])  # (n, T)
         rows = last_rows(network, some, window)  # (L, n, H, T)
-        bits.append((torch.special.entr(rows).sum(-1) / math.log(2)).mean(-1).T)  # (n, L)
+        bits.append(entropy(rows).mean(-1).T)  # (n, L)
         shown = min(length, window or length, own or length)
         lengths += [length] * len(some)
         seen += [shown] * len(some)
-    entropy = torch.cat(bits).numpy()
+    found = torch.cat(bits).numpy()
     whole, shown = np.log2(lengths)[:, None], np.log2(seen)[:, None]
-    fall, fall_seen = diagnose.reduction(entropy / whole), diagnose.reduction(entropy / shown)
-    by_layer = (entropy / whole).mean(0)
+    fall, fall_seen = diagnose.reduction(found / whole), diagnose.reduction(found / shown)
+    by_layer = (found / whole).mean(0)
     return {
-        "fall": fall, "fall_seen": fall_seen, "fall_bits": float(entropy[:, 0].mean() - entropy[:, -1].mean()),
+        "fall": fall, "fall_seen": fall_seen, "fall_bits": float(found[:, 0].mean() - found[:, -1].mean()),
         "first": float(by_layer[0]), "last": float(by_layer[-1]), "layers": by_layer.tolist(),
-        "first_seen": float((entropy / shown)[:, 0].mean()), "ceiling": float((shown / whole).mean()),
+        "first_seen": float((found / shown)[:, 0].mean()), "ceiling": float((shown / whole).mean()),
     }
 
 

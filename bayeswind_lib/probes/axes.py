@@ -207,7 +207,7 @@ def precision(log2_prob: np.ndarray, posterior: np.ndarray) -> Precision:
     possible = posterior > 0
     n, Y = possible.sum(-1), posterior.shape[-1]
     inside = np.where(possible, np.exp2(log2_prob), 0).sum(-1)
-    kl = np.where(possible, posterior * (np.log2(np.where(possible, posterior, 1)) - log2_prob), 0).sum(-1)
+    kl = scoring.kl_bits(torch.as_tensor(posterior), torch.as_tensor(log2_prob)).numpy()
     leak = -np.log2(inside)
     nats = math.log(2) * log2_prob
     some = (n < Y) & (n > 0)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from bayeswind_lib import baselines
+from bayeswind_lib import baselines, scoring
 from bayeswind_lib.baselines.hmm import likelihoods, normalised, stationary
 from bayeswind_lib.probes.activations import activations
 from bayeswind_lib.probes.beliefs import fit_reader, r2
@@ -35,8 +35,7 @@ def log_ratios(belief: np.ndarray) -> np.ndarray:
 
 def entropy(belief: np.ndarray) -> np.ndarray:
     """Shannon entropy of each belief, bits: (..., S) -> (...)."""
-    belief = np.maximum(belief, LEAST)
-    return -(belief * np.log2(belief)).sum(-1)
+    return scoring.entropy(np.maximum(belief, LEAST)).numpy()
 
 
 def goals(tunnel: HMM, episodes: Episodes) -> dict[str, np.ndarray]:
@@ -136,7 +135,7 @@ def bits(x: np.ndarray, belief: np.ndarray, alpha: float = 1e-4) -> float:
     said = np.exp(reading - reading.max(-1, keepdims=True))
     said /= said.sum(-1, keepdims=True)
     truth = np.maximum(belief[train:], LEAST)
-    return float((truth * np.log2(truth / np.maximum(said, 1e-12))).sum(-1).mean())
+    return float(scoring.kl_bits(torch.tensor(truth), torch.tensor(np.maximum(said, 1e-12)).log2()).mean())
 
 
 def sharp_episodes(tunnel: HMM, n_episodes: int, rng: torch.Generator) -> Episodes:

@@ -19,12 +19,8 @@ from torch import nn
 from bayeswind_lib.probes.activations import activations, edit, resume
 from bayeswind_lib.probes.nulls import Measured, against, untrained
 from bayeswind_lib.probes.sites import for_each_query
+from bayeswind_lib.scoring import entropy
 from bayeswind_lib.tunnels import Episodes
-
-
-def entropy_of(weights: torch.Tensor) -> torch.Tensor:
-    """Entropy in bits of weights that sum to 1 over the last axis."""
-    return torch.special.entr(weights.double()).sum(-1) / torch.log(torch.tensor(2.0, dtype=torch.float64))
 
 
 def value_mask(n_pairs: int, n_tokens: int) -> torch.Tensor:
@@ -72,8 +68,8 @@ def _covered(pattern: torch.Tensor) -> tuple[torch.Tensor, ...]:
     share = on_values / mass.clamp(min=1e-12)[..., None]
     several = slice(2, None)  # one value cannot be covered unevenly
     most = shown.sum(-1)[several].double().log2()  # (K - 2,)
-    even = entropy_of(share)[:, :, several] / most
-    return mass[:, :, several].mean((0, 2)), even.mean((0, 2)), entropy_of(asked).mean((0, 2)), mass.mean(0)
+    even = entropy(share)[:, :, several] / most
+    return mass[:, :, several].mean((0, 2)), even.mean((0, 2)), entropy(asked).mean((0, 2)), mass.mean(0)
 
 
 def matches(keys: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -117,7 +113,7 @@ def lookup(attention: torch.Tensor, keys: torch.Tensor, place: torch.Tensor | No
     place = found if place is None else place
     asked = attention[:, :, :, ::2]  # (L, B, H, K, T)
     mass = [_mean(_at(a, 2 * place) + _at(a, 2 * place + 1), known) for a in asked]
-    bits = [_mean(entropy_of(a), known) for a in asked]
+    bits = [_mean(entropy(a), known) for a in asked]
     return Lookup(torch.stack(mass), torch.stack(bits))
 
 

@@ -9,7 +9,6 @@ Axes: C snapshots, L layers, N vectors, D channels, n seeds, S simulated experim
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -145,4 +144,4 @@ def _kl_bits(model: nn.Module, episodes: Episodes) -> torch.Tensor:
     """KL(exact || model) at each scored position, (B, K), bits."""
     truth = episodes.posterior.double()
     answer = model(episodes.inputs).double().log_softmax(-1)
-    return (torch.xlogy(truth, truth) - truth * answer).sum(-1) / math.log(2)
+    return scoring.kl_bits(truth, answer / scoring.NATS)

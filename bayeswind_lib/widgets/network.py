@@ -17,7 +17,7 @@ import torch
 
 from bayeswind_lib import checkpoints, figures, probes
 from bayeswind_lib.probes import routing
-from bayeswind_lib.scoring import kl_bits
+from bayeswind_lib.scoring import entropy, kl_bits
 from bayeswind_lib.tunnels import Bijection
 
 NETWORK = "bijection-transformer-classroom"
@@ -155,8 +155,8 @@ class AttentionExplorer(NetworkExplorer):
         row, k = self.patterns[self.layer.value, self.head.value, 2 * self.step], self.step
         shown = row[1 : 2 * k : 2]
         mass = float(shown.sum())
-        even = float(routing.entropy_of(shown / mass)) / math.log2(k) if k > 1 and mass > 0 else math.nan
-        return mass, even, float(routing.entropy_of(row))
+        even = float(entropy(shown / mass)) / math.log2(k) if k > 1 and mass > 0 else math.nan
+        return mass, even, float(entropy(row))
 
     def _redraw(self, _=None) -> None:
         k, (mass, even, bits) = self.step, self.coverage()
