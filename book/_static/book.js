@@ -19,7 +19,8 @@ document.addEventListener("DOMContentLoaded", () => {
 });
 
 // What scrolls sideways can be reached and scrolled with the keyboard, and shows that it goes on:
-// book.css draws .bw-wide, and .bw-end once its right edge is seen.
+// book.css draws .bw-wide, and .bw-end once its right edge is seen. Neither may change how wide the
+// content is, or the mark would come and go for ever.
 const WIDE = ".bd-article table, .bd-article .bw-table, .bd-article div.math > mjx-container, .bd-article pre";
 
 function mark(box) {
@@ -27,7 +28,7 @@ function mark(box) {
   const wide = beyond > 3 && getComputedStyle(box).overflowX !== "visible";
   box.classList.toggle("bw-wide", wide);
   box.classList.toggle("bw-end", wide && box.scrollLeft >= beyond - 2);
-  if (wide && !box.hasAttribute("tabindex")) box.setAttribute("tabindex", "0");
+  if (beyond > 0 && !box.hasAttribute("tabindex")) box.setAttribute("tabindex", "0");
 }
 // Its size changes with the window, when what holds it opens, and when its formulas are drawn.
 const sizes = new ResizeObserver((seen) => seen.forEach(({ target }) => mark(target)));
