@@ -42,6 +42,27 @@ LARGEST_GAP = re.compile(
 )
 
 
+# Code that a page shows, and a number so small that another processor prints other digits.
+UNSEEN = re.compile(r'<script.*?</script>|<div class="highlight-ipython3.*?</pre>', re.S)
+ROUNDING = re.compile(r"(?<![\w.#-])\d(?:\.\d+)?e-(?:1[3-9]|[2-9]\d)\b")
+
+
+def digits_of_rounding(page: str) -> list[str]:
+    """Numbers below 1e-12 in a page's text, printed tables and alternative texts."""
+    return ROUNDING.findall(UNSEEN.sub("", page))
+
+
+def test_no_chapter_prints_digits_of_rounding(site):
+    found = {page.name: digits_of_rounding(page.read_text("utf-8"))[:3] for page in sorted((site / "chapters").glob("*.html"))}
+    assert found and not any(found.values()), {name: some for name, some in found.items() if some}
+
+
+def test_digits_of_rounding_are_seen():
+    text = '<p>equal to <span>3e-16</span></p><td>2.17e-19</td><img alt="gap 8.9e-16 at 3"><td>1e-9</td>'
+    code = '<div class="highlight-ipython3 notranslate"><pre>x < 1e-14</pre></div><script>let e = 1e-15</script>'
+    assert digits_of_rounding(text + code) == ["3e-16", "2.17e-19", "8.9e-16"]
+
+
 def test_the_book_has_its_pages(site):
     names = {page.relative_to(site).as_posix() for page in pages(site)}
     assert {f"chapters/{path.stem}.html" for path in CHAPTERS.glob("[0-9][0-9]_*.md")} <= names

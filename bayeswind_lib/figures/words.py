@@ -70,8 +70,10 @@ def largest_gap(
 
     >>> largest_gap(np.array([0.1, -0.4, 0.2]), [0, 1, 2])
     'largest gap 0.4 bits at position 1'
+    >>> largest_gap(np.array([2.2e-16, 0.0]), [0, 1])
+    'largest gap 0 bits, the same everywhere'
     """
-    size = np.abs(np.asarray(gaps, dtype=float))
+    size = np.abs(rounded(np.asarray(gaps, dtype=float)))
     if not np.isfinite(size).any() and not np.isinf(size).any():
         return "largest gap not defined (0 numbers)"
     if not np.nanmax(size):
