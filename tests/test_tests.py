@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -63,6 +64,7 @@ def test_takes_the_site(site): pass
 """
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_test_over_the_limit_fails_whatever_the_clock_says(pytester, monkeypatch):
     """Processor seconds count, those of a process that the test started too; a weekly test may take longer."""
     import conftest
