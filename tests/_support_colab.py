@@ -1,9 +1,7 @@
 """A stand-in for Colab: an environment with what Colab preinstalls, and the repository behind git.
 
-The clean environment is built once for each list of versions (`_build/.colab/`) and
-never written to again: each rehearsal gets a thin layer above it, into which the notebook's own
-install line puts what it puts. That line clones and builds the library once; the wheel that pip made
-then lies in pip's own cache, where every further notebook's line finds it.
+The clean environment is built once for each list of versions (`_build/.colab/`) and never written to
+again: a rehearsal gets a thin layer above it, into which the notebooks' own install line puts what it puts.
 """
 
 from __future__ import annotations
@@ -191,30 +189,6 @@ def instead_of(url: str, bare: Path) -> dict[str, str]:
         "GIT_CONFIG_VALUE_0": url,
         "GIT_TERMINAL_PROMPT": "0",
     }
-
-
-def pip_keeps(folder: Path) -> dict[str, str]:
-    """Environment variables with which pip leaves the wheel that it builds under `folder`.
-
-    pip never reuses a wheel that it built from a tag, because a tag may move. The one it has just
-    built it keeps in a folder laid out like its cache, here on request.
-    """
-    folder.mkdir()
-    return {"TMPDIR": str(folder), "PIP_NO_CLEAN": "1", "PIP_CACHE_DIR": str(folder / "cache")}
-
-
-def wheel_cache(folder: Path, cache: Path) -> Path:
-    """A cache for pip with the one wheel that was left under `folder`.
-
-    Raises:
-        ValueError: if there is not exactly one.
-    """
-    wheels = list(folder.glob("pip-ephem-wheel-cache-*/wheels"))
-    built = [path for place in wheels for path in place.rglob("*.whl")]
-    if len(built) != 1:
-        raise ValueError(f"{len(built)} wheels under {folder}, expected one: {built}")
-    shutil.copytree(wheels[0], cache / "wheels")
-    return cache
 
 
 def only(environment: Path, **more: str) -> dict[str, str]:

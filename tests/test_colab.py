@@ -29,11 +29,9 @@ from _support_colab import (
     layer,
     only,
     packages_of,
-    pip_keeps,
     preinstalled,
     python_of,
     tagged_repository,
-    wheel_cache,
     with_dependencies,
 )
 from _support_notebooks import code_cells, nbval, read, tagged, trains
@@ -242,10 +240,11 @@ def first(tmp_path_factory, repository):
     """The setup cell where nobody has installed the book yet: pip clones, builds and installs.
 
     Returns:
-        the environment, what the cell printed, and a cache for pip that has the wheel it built.
+        the environment, what the cell printed, and the packages that it added, with their versions.
     """
     folder = tmp_path_factory.mktemp("first")
-    environment, variables = reader(folder / "colab", repository, **pip_keeps(folder / "pip"))
+    environment, variables = reader(folder / "colab", repository)
+    before = frozen(environment)
     cell = bootstrap(sorted(CHAPTERS.glob("*.ipynb"))[0])
     show = "print(bayeswind_lib.__file__)"
     cells = [nbformat.v4.new_code_cell(source) for source in (cell, show)]
@@ -254,7 +253,7 @@ def first(tmp_path_factory, repository):
     outcome = colab_check.run(notebook, "setup", folder / "run", command, variables)
     assert outcome.passed, outcome.error
     printed = notebook.cells[-1].outputs[0].text.strip()
-    return environment, printed, wheel_cache(folder / "pip", folder / "cache")
+    return environment, printed, {n: v for n, v in frozen(environment).items() if before.get(n) != v}
 
 
 def test_a_setup_cell_that_cannot_install_says_so_in_one_sentence(tmp_path):
@@ -298,7 +297,8 @@ def test_the_published_scale_trains_in_a_cell_of_colab_as_written(first, tmp_pat
 
 def test_the_setup_cell_installs_the_tag(first, repository, tag):
     """From the clone, one package, all of its files, and the import finds it."""
-    environment, printed, _ = first
+    environment, printed, added = first
+    assert added == {"bayeswind-lib": tag.removeprefix("v")}, "Colab's packages have to stay"
     installed = packages_of(environment) / "bayeswind_lib"
     assert Path(printed) == installed / "__init__.py"
     (note,) = packages_of(environment).glob("bayeswind_lib-*.dist-info/direct_url.json")
@@ -311,25 +311,26 @@ def test_the_setup_cell_installs_the_tag(first, repository, tag):
 
 
 def test_every_cell_passes_nbval_alone_on_colab(notebook, tmp_path, tag, repository, first, report_seconds):
-    """In an empty folder each cell of `read` passes, none is skipped, and one package is added, weights included."""
-    cache = shutil.copytree(first[2], tmp_path / "cache")
-    environment, variables = reader(tmp_path / "colab", repository, PIP_CACHE_DIR=str(cache))
-    before, cells = frozen(environment), code_cells(read(notebook))
-    assert bootstrap(notebook) == address.bootstrap_cell(), "not the cell whose wheel is here"
+    """In an empty folder each cell of `read` passes, none is skipped, and nothing is installed or changed.
+
+    Every notebook's setup cell is the one that installed the package here, letter for letter; where the package is there
+    already it must not ask for it again: the address leads nowhere now.
+    """
+    environment, _, _ = first
+    before, cells, name = frozen(environment), code_cells(read(notebook)), notebook.stem
+    assert bootstrap(notebook) == address.bootstrap_cell(), "not the cell that was run here"
     kernels = tmp_path / "kernels"
     colab_check.kernel_manager(colab_check.kernel_command(python_of(environment)), kernels)
     (tmp_path / "alone").mkdir()
     alone = shutil.copy(notebook, tmp_path / "alone")
+    variables = only(environment, **instead_of(settings()["repository"]["url"], tmp_path / "nothing"))
     used = children_seconds()
     result = nbval([alone], tmp_path, kernels=kernels, env=variables)
     used = children_seconds() - used
-    report_seconds(f"nbval on Colab's stand-in, {notebook.stem}, processor", used, READ_BUDGET)
+    report_seconds(f"nbval on Colab's stand-in, {name}, processor", used, READ_BUDGET)
 
-    name = notebook.stem
     assert not result.failed and not result.skipped, result.finished.tail()
     assert result.passed == {name: len(cells)}, result.finished.tail()
     assert result.finished.code == 0, result.finished.tail()
-    added = {name: v for name, v in frozen(environment).items() if before.get(name) != v}
-    assert added == {"bayeswind-lib": tag.removeprefix("v")}, "Colab's packages have to stay"
-    assert installed_files(packages_of(environment) / "bayeswind_lib") == committed(repository, tag)
+    assert frozen(environment) == before and installed_files(packages_of(environment) / "bayeswind_lib") == committed(repository, tag)
     assert 1 < used < PATIENCE * READ_BUDGET
