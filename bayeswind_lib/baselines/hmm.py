@@ -12,10 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+import numpy as np
 import torch
 
 from bayeswind_lib import scoring
 from bayeswind_lib.baselines.base import Baseline, Uniform
+from bayeswind_lib.stats import standard_error
 from bayeswind_lib.tunnels import HMM, Episodes
 from bayeswind_lib.tunnels.hmm import forward_filter, on_grid, transport
 
@@ -407,31 +409,25 @@ def posterior_constants(episodes: Episodes) -> dict:
     distributions: one number for all positions (the best is the median), one a position, and one
     an episode (which needs the oracle).
     """
-    entropy = scoring.entropy_bits(episodes.posterior.log2())  # (B, K)
+    entropy = scoring.entropy_bits(episodes.posterior.log2()).numpy()  # (B, K)
     likeliest = episodes.posterior.amax(-1)
-    middle, mean = entropy.median(), entropy.mean()
+    middle, mean = float(np.median(entropy)), float(entropy.mean())
     errors = {
         "best_constant_mae": entropy - middle,
         "mean_constant_mae": entropy - mean,
-        "position_median_mae": entropy - entropy.median(0).values,
-        "episode_median_mae": entropy - entropy.median(1, keepdim=True).values,
+        "position_median_mae": entropy - np.median(entropy, axis=0),
+        "episode_median_mae": entropy - np.median(entropy, axis=1, keepdims=True),
     }
     result = {
         "n_episodes": len(entropy),
-        "mean_entropy": float(mean),
-        "mean_entropy_se": _standard_error(entropy),
+        "mean_entropy": mean,
+        "mean_entropy_se": standard_error(entropy.mean(1)),
         "entropy_by_position": entropy.mean(0).tolist(),
         "entropy_sd": float(entropy.std()),
         "mean_max": float(likeliest.mean()),
         "p_max_above": {str(p): float((likeliest > p).double().mean()) for p in (0.5, 0.9)},
-        "best_constant": float(middle),
+        "best_constant": middle,
     }
-    for name, error in errors.items():
-        result |= {name: float(error.abs().mean()), f"{name}_se": _standard_error(error.abs())}
+    for name, error in errors.items():  # positions of one episode are not independent
+        result |= {name: float(np.abs(error).mean()), f"{name}_se": standard_error(np.abs(error).mean(1))}
     return result
-
-
-def _standard_error(cells: torch.Tensor) -> float:
-    """Of the mean of (B, K): positions of one episode are not independent."""
-    means = cells.mean(1)
-    return float(means.std() / math.sqrt(len(means)))

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from bayeswind_lib import stats, tunnels
-from bayeswind_lib.baselines.hmm import hmm_predictors
+from bayeswind_lib.baselines.hmm import hmm_predictors, posterior_constants
 from bayeswind_lib.experiments.sampling import (
     DRAW_EPISODES,
     DRAWS,
@@ -92,25 +90,15 @@ def _hmm_scores(predictor, episodes: tunnels.Episodes) -> dict:
 
 
 def _hmm_constants(episodes: tunnels.Episodes) -> dict:
-    """Entropy of the exact answer and how sure it is; errors of guesses that only say an entropy."""
+    """`posterior_constants` by the names of the record, with the errors that it leaves out, and entropy at single steps."""
+    found = posterior_constants(episodes)
+    shares, n = found.pop("p_max_above"), found.pop("n_episodes")
     entropy = entropy_bits(episodes.posterior.log2()).numpy()  # (B, K)
     likeliest = episodes.posterior.amax(-1).numpy()
-    middle, by_position = float(np.median(entropy)), np.median(entropy, axis=0)
-    by_episode = np.median(entropy, axis=1, keepdims=True)  # of an oracle
-    result = with_error("mean_entropy", entropy) | with_error("mean_max", likeliest)
-    for level in (0.5, 0.9):
+    result = found | with_error("mean_max", likeliest) | {"entropy_sd_se": found["entropy_sd"] / math.sqrt(2 * n)}
+    for level in map(float, shares):
         result |= with_error(f"max_above_{level}", likeliest > level)
-    for name, said in (
-        ("best_constant", middle), ("mean_constant", entropy.mean()),
-        ("position_median", by_position), ("episode_median", by_episode),
-    ):
-        result |= with_error(f"{name}_mae", np.abs(entropy - said))
     for t in ENTROPY_AT:
         if t <= entropy.shape[1]:
             result |= with_error(f"entropy_at_{t}", entropy[:, t - 1 : t])
-    spread = entropy.std()
-    return result | {
-        "best_constant": middle, "entropy_sd": float(spread),
-        "entropy_sd_se": float(spread / math.sqrt(2 * len(entropy))),
-        "entropy_by_position": entropy.mean(0).tolist(),
-    }
+    return result
