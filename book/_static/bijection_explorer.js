@@ -6,7 +6,7 @@
   "use strict";
 
   const {
-    axes, button, element, frame, generator, radios, shuffled, slider, statusLine, text, watchWidth,
+    axes, button, element, entropyBits: entropy, frame, generator, radios, shuffled, slider, statusLine, text, watchWidth,
   } = bwExplorer;
 
   // ---- the mathematics -----------------------------------------------------------------------
@@ -28,11 +28,6 @@
       }
       return row;
     });
-  }
-
-  // Shannon entropy of one row in bits; 0 log 0 counts as 0.
-  function entropy(row) {
-    return row.reduce((sum, p) => (p > 0 ? sum - p * Math.log2(p) : sum), 0);
   }
 
   // ---- one episode ---------------------------------------------------------------------------

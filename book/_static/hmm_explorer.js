@@ -6,7 +6,10 @@
 (function () {
   "use strict";
 
-  const { axes, button, element, frame, generator, radios, slider, statusLine, text, trace, watchWidth } = bwExplorer;
+  const {
+    axes, button, element, entropyBits: entropy, frame, generator, klBits: divergence, radios, slider, statusLine,
+    text, trace, watchWidth,
+  } = bwExplorer;
   const SIZE = 3, LENGTH = 20; // states and symbols; symbols that nature draws
   const CHAINS = { fast: { kappa: 0, least: 5 }, slow: { kappa: 20, least: 1 } };
   const live = []; // the explorers on this page, to draw again when a predictor joins
@@ -67,15 +70,6 @@
 
   function emissionOnly(emission, symbols) {
     return symbols.map((symbol) => correct(even(), emission, symbol));
-  }
-
-  // Shannon entropy in bits, and the divergence of a prediction from the truth; 0 log 0 is 0.
-  function entropy(row) {
-    return row.reduce((bits, p) => (p > 0 ? bits - p * Math.log2(p) : bits), 0);
-  }
-
-  function divergence(truth, row) {
-    return Math.max(truth.reduce((bits, p, s) => (p > 0 ? bits + p * Math.log2(p / row[s]) : bits), 0), 0);
   }
 
   // ---- nature --------------------------------------------------------------------------------

@@ -6,7 +6,8 @@
   "use strict";
 
   const {
-    axes, button, element, frame, generator, radios, range, shuffled, slider, statusLine, text, trace, watchWidth,
+    axes, button, element, frame, generator, klBits: divergence, radios, range, shuffled, slider, statusLine, text,
+    trace, watchWidth,
   } = bwExplorer;
   const VIEWS = {
     token: "its own token",
@@ -111,11 +112,6 @@
     const rows = range(nPairs).map(at);
     return Object.fromEntries(Object.keys(VIEWS).map((view) =>
       [view, rows.map((row) => Math.max(row[view] - row.order, 0))]));
-  }
-
-  // KL divergence in bits of one prediction from the truth.
-  function divergence(truth, guess) {
-    return truth.reduce((sum, p, i) => (p > 0 ? sum + p * Math.log2(p / guess[i]) : sum), 0);
   }
 
   function episode(nValues, replacement, seed) {

@@ -29,7 +29,7 @@ N_PROMPTS, SEED = 1000, 0
 WEB = Path(widgets_file).parent / "web"
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
 PAGE = """<!DOCTYPE html><html lang="en"><title>Engine</title>
-<script src="matmul.js"></script><script src="network.js"></script>
+<script src="explorer.js"></script><script src="matmul.js"></script><script src="network.js"></script>
 <script src="oracles.js"></script>
 """
 # Logits and entropies of some prompts, as plain arrays; every prompt is a pass of its own.

@@ -131,8 +131,14 @@
     else mountAll();
   }
 
+  // Shannon entropy of a distribution in bits; 0 log 0 counts as 0.
+  const entropyBits = (p) => p.reduce((sum, v) => (v > 0 ? sum - v * Math.log2(v) : sum), 0);
+
+  // Divergence of the truth p from a prediction q; infinite where q rules out what can happen.
+  const klBits = (p, q) => Math.max(0, p.reduce((sum, v, i) => (v > 0 ? sum + v * (Math.log2(v) - Math.log2(q[i])) : sum), 0));
+
   window.bwExplorer = {
-    axes, button, element, frame, generator, radios, range, shuffled, slider, start, statusLine, text, trace,
-    watchWidth,
+    axes, button, element, entropyBits, frame, generator, klBits, radios, range, shuffled, slider, start, statusLine,
+    text, trace, watchWidth,
   };
 })();

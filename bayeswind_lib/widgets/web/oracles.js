@@ -70,10 +70,7 @@
 
   // ---- scores, in bits -----------------------------------------------------------------------
 
-  const entropyBits = (p) => p.reduce((sum, v) => (v > 0 ? sum - v * Math.log2(v) : sum), 0);
-
-  // Divergence of the truth p from a prediction q; infinite where q rules out what can happen.
-  const klBits = (p, q) => Math.max(0, p.reduce((sum, v, i) => (v > 0 ? sum + v * (Math.log2(v) - Math.log2(q[i])) : sum), 0));
+  const { entropyBits, klBits } = bwExplorer;
 
   const totalVariation = (p, q) => p.reduce((sum, v, i) => sum + Math.abs(v - q[i]), 0) / 2;
 
