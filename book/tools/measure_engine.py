@@ -29,8 +29,8 @@ N_PROMPTS, SEED = 1000, 0
 WEB = Path(widgets_file).parent / "web"
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
 PAGE = """<!DOCTYPE html><html lang="en"><title>Engine</title>
-<script src="explorer.js"></script><script src="matmul.js"></script><script src="network.js"></script>
-<script src="oracles.js"></script>
+<script src="explorer.js"></script><script src="matmul.js"></script>
+<script src="network.js"></script><script src="oracles.js"></script>
 """
 # Logits and entropies of some prompts, as plain arrays; every prompt is a pass of its own.
 ANSWERS = """async ([file, prompts]) => {
