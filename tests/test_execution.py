@@ -19,7 +19,7 @@ from _support import HANGS, ROOT, single_threaded
 
 sys.path.append(str(ROOT / "book/_ext"))
 import bayeswind_execute  # noqa: E402
-from bayeswind_kernels import IMPORTS, Nursery  # noqa: E402
+from bayeswind_kernels import IMPORTS, Kernel, Nursery  # noqa: E402
 
 FEW = ("ipykernel.kernelapp", "ipykernel.ipkernel", "ipykernel.zmqshell", "matplotlib.pyplot", "tqdm.auto")
 
@@ -122,6 +122,7 @@ seen = {
 print(*(f"{name}: {value}" for name, value in seen.items()), sep="\\n")"""
 DRAW = "import random, numpy\nprint(random.random(), numpy.random.rand())"
 PLOT = "print('words'); plt.plot([1, 2]); plt.show()"
+LEAVE = "import atexit, pathlib; atexit.register(pathlib.Path('left').touch)"
 
 
 def executed(cells: list[str], folder: Path, **settings) -> list[list[dict]]:
@@ -140,10 +141,11 @@ def test_a_chapter_cannot_tell_a_forked_kernel_from_an_ordinary_one(tmp_path, mo
     with closing(bayeswind_execute.Kernels()) as kernels:
         monkeypatch.setenv("BW_AFTER", "2")  # set after the process that forks was started
         monkeypatch.delenv("BW_BEFORE")
-        cells = [LOOK, DRAW, PLOT]
+        cells = [LOOK, DRAW, PLOT, LEAVE]
         forked, again = (executed(cells, tmp_path, kernel_manager_class=kernels.manager(name)) for name in "ab")
         ends = [(k.poll(), k.processor_seconds > 0) for k in kernels.started.values()]
         assert ends == [(0, True)] * 2 and "s of a processor" in kernels.seconds("a")
+    assert (tmp_path / "left").exists()  # what was to be done at the exit was done
     ordinary = executed(cells, tmp_path)
     assert forked[0][0].text.splitlines() == ordinary[0][0].text.splitlines()
     assert "BW_AFTER" in forked[0][0].text
@@ -161,6 +163,17 @@ def test_the_process_that_forks_has_every_import_and_one_thread(monkeypatch):
         with closing(Nursery(IMPORTS)) as nursery:
             assert nursery.ask("end", 0) is None  # it answers once all is imported
             assert len(os.listdir(f"/proc/{nursery.process.pid}/task")) == 1
+
+
+@pytest.mark.skipif(not Nursery.possible, reason="kernels are not forked here")
+def test_a_kernel_is_dead_once_the_process_that_forks_is_closed():
+    """A page that still runs then must learn so: it would wait for its kernel for ever."""
+    nursery = Nursery(())
+    kernel = Kernel(nursery, nursery.process.pid)
+    assert kernel.poll() is None  # not one of its kernels: never ended
+    nursery.close()
+    assert kernel.poll() == kernel.wait() == -signal.SIGKILL
+    kernel.kill()  # and nothing happens
 
 
 def gone(pids: list[int]) -> bool:

@@ -85,8 +85,13 @@ class Kernel:
 
     def poll(self) -> int | None:
         """The exit code, None while it runs; `processor_seconds` is set at the end."""
-        if self.returncode is None and (end := self.nursery.ask("end", self.pid)):
-            self.returncode, self.processor_seconds = end
+        if self.returncode is None:
+            try:
+                end = self.nursery.ask("end", self.pid)
+            except (EOFError, OSError):  # the process that forks has ended, and its kernels with it
+                end = -signal.SIGKILL, None
+            if end:
+                self.returncode, self.processor_seconds = end
         return self.returncode
 
     def wait(self) -> int:
@@ -144,7 +149,13 @@ def serve(connection: Connection) -> tuple | None:
 
 
 def become_kernel(arguments: list[str], cwd: str, env: dict[str, str]) -> None:
-    """Run ipykernel here, in a process that was just forked, as if it had been started anew."""
+    """Run ipykernel here, in a process that was just forked, as if it had been started anew.
+
+    At its end it does what Python does at its exit, but takes no module apart: that would first
+    copy the memory which it shares with the process that it was forked from.
+    """
+    import atexit
+
     import numpy as np
     from ipykernel.kernelapp import IPKernelApp
 
@@ -154,6 +165,9 @@ def become_kernel(arguments: list[str], cwd: str, env: dict[str, str]) -> None:
     np.random.seed()  # else every page would draw the same "random" numbers
     sys.argv = [LAUNCHER[1], *arguments]
     IPKernelApp.launch_instance(arguments, parent_handle=os.getppid(), log_level="ERROR")
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    os._exit(0)
 
 
 def main() -> None:
