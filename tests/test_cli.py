@@ -164,6 +164,16 @@ def test_a_file_that_bears_a_ledger_networks_name_is_measured_by_its_claims(trai
     assert {row["id"] for row in json.loads(out)} == claimed
 
 
+def test_a_network_of_an_unknown_tunnel_names_the_option_that_the_command_has(trained, tmp_path, call):
+    model = checkpoints.load_file(trained[0] / "bijection-transformer-smoke-seed0.safetensors")
+    path = checkpoints.save(model, model.record | {"tunnel": "nowhere"}, "nowhere-transformer", 0, tmp_path)
+    for words in (("score", path), ("probe", path, "activations"), ("page", path), ("ledger", path)):
+        code, _, err = call(*words)
+        assert code == 2
+        assert "is of the tunnel nowhere, one of your own: name its file with --tunnel my_tunnel.py" in err
+        assert "--tunnel" in re.sub(r"\x1b\[[0-9;]*m", "", call(words[0], "--help")[1])
+
+
 def test_an_unknown_network_is_answered_in_a_line_that_can_be_read(call):
     for name, words in (("bijection-transfomer", "close to it: bijection-transformer"), ("sausage", "networks ship")):
         _, _, err = call("score", name)

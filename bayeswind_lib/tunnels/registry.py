@@ -96,7 +96,7 @@ def find(name: str) -> type:
         importlib.import_module(f"bayeswind_lib.examples.{name}")
     if name not in TUNNELS:
         raise ValueError(
-            f"no tunnel is called {name!r}: choose one of {', '.join(TUNNELS)}{_worked_examples()}; one of your own has "
+            f"no tunnel is called {name!r}: choose one of {_known()}; one of your own has "
             "to be registered first: import the file that does so"
         )
     return TUNNELS[name]
@@ -107,8 +107,10 @@ def is_known(name: str) -> bool:
     return name in TUNNELS or name in example_names()
 
 
-def _worked_examples() -> str:
-    return f" (worked examples: {', '.join(example_names())})" if example_names() else ""
+def _known() -> str:
+    """The names of all tunnels, the worked examples apart, whether or not they were asked for."""
+    examples = [module.name for module in pkgutil.iter_modules([str(EXAMPLES)])]
+    return f"{', '.join(name for name in TUNNELS if name not in examples)} (worked examples: {', '.join(examples)})"
 
 
 def example_names() -> list[str]:
