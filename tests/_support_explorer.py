@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -12,9 +13,7 @@ from pathlib import Path
 from _support import HANGS, ROOT, pages
 
 from tools import networks  # noqa: E402
-from bayeswind_book import ENGINE  # noqa: E402
 
-STATIC = ROOT / "book" / "_static"
 WEB = ROOT / "bayeswind_lib" / "widgets" / "web"  # scripts that the pages share with notebooks
 PAGE = """<!DOCTYPE html><html lang="en" data-theme="{theme}"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1"><title>Explorer</title>
@@ -70,12 +69,11 @@ def explorer_opener(name: str, browser, folder: Path) -> Iterator[Callable]:
     """
     contexts, errors, asked = [], [], []
     shutil.copytree(WEB, folder, dirs_exist_ok=True)
-    for file in (f"{name}_explorer.js", f"{name}_explorer.css"):
-        shutil.copy(STATIC / file, folder)
     weights = networks.files_of((folder / f"{name}_explorer.js").read_text("utf-8"))
     for file in weights:
         networks.write(folder, file)
-    scripts = [f'<script defer src="{file}"></script>' for file in (ENGINE if weights else ())]
+    engine = json.loads((WEB / "engine.json").read_text("utf-8")) if weights else ()
+    scripts = [f'<script defer src="{file}"></script>' for file in engine]
 
     def opened(theme="light", width=1280, wait=True, head="", opens=0, **settings):
         """opens: how many pairs, symbols or points are shown at first; None is what a page has."""

@@ -1,6 +1,6 @@
 """What every explorer of the book's pages keeps to, whatever it shows.
 
-What each of them computes is tested beside its widget: test_widgets.py, test_NAME_explorer.py.
+What each of them computes is tested in test_NAME_explorer.py.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 import pytest
 
 from _support_browser import frames
-from _support_explorer import STATIC, explorer_opener
+from _support_explorer import WEB, explorer_opener
 
 pytestmark = pytest.mark.xdist_group("browser")
 MOUNT = ".bw-explorer"
@@ -123,7 +123,7 @@ def open_page(name, browser, tmp_path):
 
 
 def test_every_explorer_is_here():
-    assert {path.name.split("_explorer")[0] for path in STATIC.glob("*_explorer.js")} == set(FULL)
+    assert {path.name.split("_explorer")[0] for path in WEB.glob("*_explorer.js")} == set(FULL)
 
 
 INK = "getComputedStyle(document.querySelector('svg[role=img] text')).fill"
@@ -207,12 +207,12 @@ def arrow_keys_move_every_slider(page) -> None:
 def test_without_javascript_a_sentence_stands_there(open_page, name):
     page = open_page(java_script_enabled=False)
     assert page.locator(MOUNT).bounding_box()["height"] > 40
-    assert "It needs JavaScript" in (STATIC / f"{name}_explorer.css").read_text("utf-8")
+    assert "It needs JavaScript" in (WEB / f"{name}_explorer.css").read_text("utf-8")
 
 
 def test_a_failure_is_told_on_the_page(browser, tmp_path):
     """An explorer that cannot start says so where it stands, and the error is not swallowed."""
-    script = (STATIC / "hazard_explorer.js").read_text("utf-8")
+    script = (WEB / "hazard_explorer.js").read_text("utf-8")
     assert script.count("function mount(root, id) {") == 1
     with pytest.raises(AssertionError, match="no ruler"), explorer_opener("hazard", browser, tmp_path) as opened:
         broken = script.replace("function mount(root, id) {", 'function mount(root, id) { throw new Error("no ruler");')
@@ -221,8 +221,8 @@ def test_a_failure_is_told_on_the_page(browser, tmp_path):
     assert words == "The explorer could not start: no ruler"
 
 
-@pytest.mark.parametrize("file", sorted(path.name for path in STATIC.glob("*explorer.*")))
+@pytest.mark.parametrize("file", sorted(path.name for path in WEB.glob("*explorer.*")))
 def test_it_asks_for_nothing_outside_itself(file):
-    text = (STATIC / file).read_text("utf-8").replace("http://www.w3.org/2000/svg", "")
+    text = (WEB / file).read_text("utf-8").replace("http://www.w3.org/2000/svg", "")
     text = re.sub(r"url\(#\$\{clip\}\)", "", re.sub(r"//[^\n]*", "", text))
     assert not re.search(r"https?:|//\w|\bimport\b|\bfetch\b|url\(", text)

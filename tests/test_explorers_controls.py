@@ -1,4 +1,4 @@
-"""Every explorer of a notebook has a twin that needs no kernel, and every control of a twin does something.
+"""Every explorer stands on a page and opens in a notebook, and each of its controls does something.
 
 The network is blocked. Each control of each explorer is moved, on a page of its own: what is drawn or
 told has to change, and nothing may be thrown.
@@ -8,15 +8,10 @@ from __future__ import annotations
 
 import pytest
 from _support import CHAPTERS, ROOT
-from _support_explorer import STATIC, WEB, explorer_opener
+from _support_explorer import explorer_opener
 from test_explorers import FULL
 
-from bayeswind_lib import widgets
-
 pytestmark = pytest.mark.xdist_group("browser")
-# Explorers whose twin is an explorer of another name on the page: chapter 5 shows what networks
-# answer on the chain that chapter 4's explorer filters.
-TWINS = {"hmm_answers": "hmm", "three_keys_explorer": "threekeys"}
 # Move every control that was not yet seen to change anything; returns {control: whether it did}.
 # A control that is closed now, or a choice already made, stays out: it is tried again later. The
 # words beside a control do not count as a change, and a number that waits for a button gets it pressed.
@@ -72,14 +67,6 @@ MOVE = """async seen => {
 }"""
 
 
-def is_explorer(name: str) -> bool:
-    """Whether a public name of the widgets is a function that opens one."""
-    return name.islower() and (name.endswith("_explorer") or name in TWINS)
-
-
-EXPLORERS = sorted(name for name in widgets.__all__ if is_explorer(name))
-
-
 def all_moved(page, name: str) -> dict[str, bool]:
     """Move every control, first as the page opens, then with the explorer as full as it gets."""
     page.context.route("**/*", lambda route: route.continue_() if route.request.url.startswith("file:") else route.abort())
@@ -90,19 +77,10 @@ def all_moved(page, name: str) -> dict[str, bool]:
     return page.evaluate(MOVE, seen)
 
 
-@pytest.mark.parametrize("name", EXPLORERS)
-def test_it_has_a_twin_on_a_page(name):
-    twin = TWINS.get(name, name.removesuffix("_explorer"))
+@pytest.mark.parametrize("name", sorted(FULL))
+def test_it_stands_on_a_page(name):
     pages = [*CHAPTERS.glob("*.md"), *(ROOT / "book").glob("*.md")]
-    assert [page for page in pages if f'data-explorer="{twin}"' in page.read_text("utf-8")], "no page shows it"
-    script = STATIC / f"{twin}_explorer.js"
-    assert f'start("{twin}",' in script.read_text("utf-8")
-
-
-def test_no_twin_is_without_its_explorer():
-    """And none of a page's explorers is missing in notebooks."""
-    twins = {path.name.split("_explorer")[0] for folder in (STATIC, WEB) for path in folder.glob("*_explorer.js")}
-    assert twins == {TWINS.get(name, name.removesuffix("_explorer")) for name in EXPLORERS} == set(FULL)
+    assert [page for page in pages if f'data-explorer="{name}"' in page.read_text("utf-8")], "no page shows it"
 
 
 @pytest.mark.parametrize("name", sorted(FULL))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from _support_browser import chromium
-from _support_explorer import STATIC, WEB
+from _support_explorer import WEB
 
 import bayeswind_lib as bw
 from bayeswind_lib.baselines import hmm as baselines
@@ -80,7 +80,7 @@ def test_the_table_holds_every_step_of_every_chain():
 @pytest.mark.xdist_group("browser")
 def test_the_page_shows_what_the_network_says(tmp_path):
     """At 20 random settings the page's network is the notebook's; elsewhere it is silent."""
-    for path in (WEB / "explorer.js", STATIC / "hmm_explorer.js"):
+    for path in (WEB / "explorer.js", WEB / "hmm_explorer.js"):
         shutil.copy(path, tmp_path)
     answers = bw.widgets.hmm_answers(Late(), "a </script> of a name")
     assert "80 answers" not in repr(answers) and "320 answers" in repr(answers)

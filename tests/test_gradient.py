@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import warnings
 
 import bayeswind_lib as bw
 import numpy as np
@@ -221,46 +220,13 @@ def test_three_keys_name_bad_input(change, words):
 
 
 @pytest.fixture
-def explorer():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield bw.widgets.three_keys_explorer()
-
-
-def test_each_control_of_the_notebook_changes_what_is_seen(explorer):
-    for control, value in (
-        (explorer.across, -0.5), (explorer.upwards, 1.5), (explorer.rate, 2.0), (explorer.scores[1], 2.0),
-        (explorer.moves, "scores"), (explorer.moves, "values"),
-    ):
-        before = explorer.words, explorer.children[-1].value
-        control.value = value
-        assert explorer.words != before[0] and explorer.children[-1].value != before[1]
-
-
-def test_steps_of_the_notebook_go_on_and_start_again(explorer):
-    first, losses = explorer.words, [explorer.step.loss]
-    for _ in range(5):
-        after = explorer.step.new_loss
-        explorer.take.click()
-        assert explorer.step.loss == pytest.approx(after, abs=1e-12)
-        losses.append(explorer.step.loss)
-    assert losses == sorted(losses, reverse=True) and explorer.words.startswith("5 steps taken")
-    scores = explorer.step.scores.copy()
-    explorer.rate.value = 2.0
-    np.testing.assert_array_equal(explorer.step.scores, scores)  # sliders do not round what a step left
-    explorer.again.click()
-    explorer.rate.value = 1.0
-    assert explorer.words == first
-
-
-@pytest.fixture
 def open_page(browser, tmp_path):
     with explorer_opener("threekeys", browser, tmp_path) as opened:
         yield opened
 
 
 @browser_only
-def test_the_twin_computes_what_the_library_computes(open_page):
+def test_it_computes_what_the_library_computes(open_page):
     page, source, names = open_page(), np.random.default_rng(3), {
         "pattern": "pattern", "context": "context", "target": "target", "compatibility": "compatibility",
         "baseline": "baseline", "advantage": "advantage", "scoreGradient": "score_gradient",
@@ -345,7 +311,7 @@ def test_the_error_is_dragged(open_page, width):
 
 
 @browser_only
-def test_a_wrong_twin_is_caught(open_page, tmp_path):
+def test_a_wrong_script_is_caught(open_page, tmp_path):
     script = tmp_path / "threekeys_explorer.js"
     right = script.read_text("utf-8")
     assert right.count("(b) => baseline - b") == 1

@@ -1,9 +1,8 @@
-"""The HMM explorer in a notebook, and its twin on the page, against the library."""
+"""The HMM explorer against the library."""
 
 from __future__ import annotations
 
 import re
-import warnings
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.xdist_group("browser")
 FAST, SLOW = widget.CHAINS
 
 
-# ---- what both draw -----------------------------------------------------------------------------
+# ---- what script and library draw -----------------------------------------------------------------------------
 
 
 def test_a_chain_is_made_of_distributions_on_the_grid():
@@ -61,66 +60,6 @@ def test_nature_follows_its_own_matrices():
         assert (np.abs(got - want) < 5 * np.sqrt(want)).all()
 
 
-# ---- in a notebook ------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def explorer():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield bw.widgets.hmm_explorer()
-
-
-def drawn(explorer) -> tuple:
-    """What the reader sees: sentence, alternative texts and the page itself."""
-    plots = explorer.triangle, explorer.bars, explorer.curve
-    return explorer.words, *(plot.alt for plot in plots), explorer.children[-1].value
-
-
-def test_each_control_changes_what_is_seen(explorer):
-    seen = [drawn(explorer)]
-    settings = (("seen", 6), ("window", 1), ("chain", SLOW), ("seed", 7), ("seen", 20))
-    for control, value in settings:
-        getattr(explorer, control).value = value
-        seen.append(drawn(explorer))
-    for before, after in zip(seen, seen[1:], strict=False):
-        assert all(a != b for a, b in zip(before, after, strict=True))
-    assert "Hidden states" not in seen[-1][-1]
-    explorer.hidden.value = True
-    assert "Hidden states" in explorer.children[-1].value
-
-
-def test_every_step_shows_the_beliefs_of_the_library(explorer):
-    tunnel = bw.tunnels.HMM(3, 3, widget.LENGTH)
-    for chain in widget.CHAINS:
-        explorer.chain.value = chain
-        T, E, symbols = explorer.transition, explorer.emission, explorer.symbols
-        exact = forward_filter(T, E, symbols)[0]
-        short = baselines.WindowFilter(tunnel, 3).belief(T, E, symbols)[0]
-        explorer.window.value = 3  # set before the steps: each change draws all pictures anew
-        for step in (2, 9):
-            explorer.seen.value = step
-            np.testing.assert_allclose(explorer.bars.data["exact posterior"], exact[step - 1])
-            np.testing.assert_allclose(explorer.bars.data["last 3 symbols"], short[step - 1])
-            kl = float(bw.scoring.kl_bits(exact[step - 1], short[step - 1].log2()))
-            assert f"KL {bw.figures.quantity(kl if kl > 1e-12 else 0.0)}" in explorer.words
-            assert explorer.words.startswith(f"After {step} symbol")
-
-
-def test_a_network_stands_beside_the_oracle():
-    class Late:
-        """Answers with the belief of the step before."""
-
-        def predict(self, inputs):
-            tunnel = bw.tunnels.HMM(3, 3, widget.LENGTH)
-            return baselines.StaleBelief(tunnel).predict(inputs)
-
-    explorer = bw.widgets.hmm_explorer(Late(), seed=3)
-    explorer.seen.value = 5
-    np.testing.assert_allclose(explorer.beliefs["network"][1:], explorer.beliefs["exact posterior"][:-1])
-    assert "Network: KL" in explorer.words
-
-
 # ---- on the page --------------------------------------------------------------------------------
 
 
@@ -142,7 +81,7 @@ COMPUTE = """([seed, chain, seen, window]) => {
 }"""
 
 
-def test_the_twin_computes_what_the_library_computes(open_page):
+def test_it_computes_what_the_library_computes(open_page):
     page, rng = open_page(), np.random.default_rng(0)
     for i in range(20):
         seed, chain = int(rng.integers(2**31)), ("fast", "slow")[i % 2]

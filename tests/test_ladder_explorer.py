@@ -1,9 +1,8 @@
-"""What a view allows, by formula and by counting; the ladder explorer, and its twin on the page."""
+"""What a view allows, by formula and by counting; the ladder explorer against the library."""
 
 from __future__ import annotations
 
 import re
-import warnings
 from collections import defaultdict
 from itertools import permutations, product
 
@@ -118,71 +117,6 @@ def test_views_refuse_what_they_do_not_know():
         views.best("bag", [0, 1], [1, 2], 3)
 
 
-# ---- in a notebook ------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def explorer():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield bw.widgets.ladder_explorer(n_values=6)
-
-
-def drawn(explorer) -> tuple:
-    """What the reader sees: sentences, alternative texts and the page itself."""
-    return explorer.words, explorer.bars.alt, explorer.curves.alt, explorer.children[-1].value
-
-
-def test_each_control_changes_what_is_seen(explorer):
-    seen_so_far = [drawn(explorer)]
-    changes = (
-        ("view", "the last w pairs"), ("window", 1), ("mode", "keys that come back"), ("pairs", 5),
-        ("view", "how often each token came"), ("size", 9), ("seed", 3),
-    )
-    for control, value in changes:
-        getattr(explorer, control).value = value
-        seen_so_far.append(drawn(explorer))
-    for before, after in zip(seen_so_far, seen_so_far[1:], strict=False):
-        assert before[3] != after[3]
-
-
-@pytest.mark.parametrize("mode", ["each key once", "keys that come back"])
-def test_every_step_shows_the_best_of_the_view(explorer, mode):
-    explorer.mode.value = mode
-    back = mode == "keys that come back"
-    episode = bw.tunnels.Bijection(6, with_replacement=back).sample(1, torch.Generator().manual_seed(0))
-    for view, words in views.VIEWS.items():
-        explorer.view.value = words
-        for step in range(6):
-            explorer.pairs.value = step
-            keys, values = (episode.latents[n][0].tolist() for n in ("keys", "values"))
-            best = views.best(view, keys[: step + 1], values[:step], 6, explorer.window.value)
-            np.testing.assert_allclose(explorer.bars.data["best of this view"], best)
-            np.testing.assert_allclose(explorer.bars.data["exact posterior"], episode.posterior[0, step])
-            floor = views.floors(6, 6, back, explorer.window.value)[view]
-            np.testing.assert_allclose(explorer.curves.data[words], floor)
-            assert f"on average {floor[step]:.3f} at this question" in explorer.words
-            assert f"{floor.mean():.3f} over all 6" in explorer.words
-
-
-def test_impossible_settings_cannot_be_reached(explorer):
-    explorer.pairs.value = 5
-    explorer.size.value = 2
-    assert (explorer.pairs.value, explorer.pairs.max, explorer.window.value) == (1, 1, 1)
-    explorer.size.value, explorer.seed.value = 30, -4
-    assert (explorer.size.value, explorer.seed.value) == (10, 0)
-
-
-def test_what_is_hidden_is_not_told(explorer):
-    explorer.pairs.value = 4
-    assert explorer.visible()[:4] == ["·"] * 4 and explorer.visible()[-1].endswith("?")
-    explorer.view.value, explorer.window.value = "the last w pairs", 1
-    assert explorer.visible()[:3] == ["·"] * 3 and "→" in explorer.visible()[3]
-    explorer.view.value = "how often each token came"
-    assert not any("→" in token for token in explorer.visible())
-    assert sum(token.startswith("value") for token in explorer.visible()) == 4
-
-
 # ---- on the page --------------------------------------------------------------------------------
 
 
@@ -192,7 +126,7 @@ def open_page(browser, tmp_path):
         yield opened
 
 
-def test_the_twin_computes_what_the_library_computes(open_page):
+def test_it_computes_what_the_library_computes(open_page):
     page, rng = open_page(), torch.Generator().manual_seed(0)
     for i in range(20):
         V = int(torch.randint(2, 11, (), generator=rng))

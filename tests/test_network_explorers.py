@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import re
-import warnings
 
 import numpy as np
 import pytest
@@ -13,8 +11,8 @@ from _support_explorer import explorer_opener
 
 import bayeswind_lib as bw
 from bayeswind_lib import probes
-from bayeswind_lib import widgets as all_widgets
-from bayeswind_lib.widgets import network as widgets
+from bayeswind_lib.probes import routing
+from bayeswind_lib.probes.progress import pattern_distance
 
 pytestmark = pytest.mark.xdist_group("browser")
 TOLERANCE = 2e-5  # single precision there, double here
@@ -107,18 +105,24 @@ def test_a_run_at_many_moments_is_read(attention_page, model, tmp_path):
 
 def test_coverage_is_that_of_the_library(attention_page, model):
     attention_page.get_by_label("Pairs shown").fill("7")
-    explorer = widgets.AttentionExplorer(model)
-    root, state = attention_page.locator(".bw-explorer"), attention_page.locator("[role=status]")
-    explorer.all_keys.value, explorer.all_values.value = chosen(attention_page)
+    root, status = attention_page.locator(".bw-explorer"), attention_page.locator("[role=status]")
+    episode = chosen_episode(attention_page)
+    patterns = routing.patterns(model, episode.inputs)[:, 0]
     for layer, head, k in ((0, 0, 7), (0, 3, 2), (1, 2, 9), (2, 1, 1), (2, 3, 0)):
         attention_page.get_by_label("Pairs shown").fill(str(k))
         attention_page.locator(f"[data-head='{layer}.{head}']").click()
-        explorer.layer.value, explorer.head.value, explorer.pairs.value = layer, head, k
-        mass, _, bits = explorer.coverage()
+        row = patterns[layer, head, 2 * k]
+        mass = float(row[1 : 2 * k : 2].sum())
         assert float(root.get_attribute("data-mass")) == pytest.approx(mass, abs=TOLERANCE)
-        assert float(root.get_attribute("data-bits")) == pytest.approx(bits, abs=1e-4)
-        told = re.sub(r" Entropy of.*", "", explorer.words)
-        assert re.sub(r" Entropy of.*", "", state.text_content()) == told
+        assert float(root.get_attribute("data-bits")) == pytest.approx(float(routing.entropy_of(row)), abs=1e-4)
+        key, pairs = int(episode.latents["keys"][0, k]), f"{k} pair{'' if k == 1 else 's'}"
+        assert f"Layer {layer}, head {head}, asked for key {key} after {pairs}: {100 * mass:.1f} %" in status.text_content()
+
+
+def chosen_episode(page):
+    """The episode on the page, as the library's."""
+    rows = (torch.tensor([[int(word) for word in text.split()]]) for text in chosen(page))
+    return bw.tunnels.Bijection(10).episodes(*rows)
 
 
 def chosen(page) -> tuple[str, str]:
@@ -146,7 +150,7 @@ def test_the_reader_picks_the_episode(attention_page):
 def test_taking_heads_out_is_what_the_library_does(ablation_page, model, way):
     drawn, rng = episodes(20, seed=1), torch.Generator().manual_seed(2)
     reference = [tokens(ablation_page, 1000 + i) for i in range(64)]
-    assert ablation_page.evaluate("bwAblation.N_MEAN") == widgets.N_MEAN == 64
+    assert ablation_page.evaluate("bwAblation.N_MEAN") == len(reference)
     for row in drawn.inputs:
         n_off = int(torch.randint(1, 13, (), generator=rng))
         off = [f"{i // 4}.{i % 4}" for i in torch.randperm(12, generator=rng)[:n_off].tolist()]
@@ -177,46 +181,43 @@ def test_noise_is_as_long_as_what_it_is_added_to(ablation_page):
 
 def test_switching_heads_moves_the_page(ablation_page, model):
     root, status = ablation_page.locator(".bw-explorer"), ablation_page.locator("[role=status]")
-    explorer = widgets.AblationExplorer(model)
-    explorer.all_keys.value, explorer.all_values.value = chosen(ablation_page)
-    assert status.text_content().startswith("All heads are on") and status.text_content() == explorer.words
+    episode = chosen_episode(ablation_page)
+    whole = float(bw.scoring.kl_bits(episode.posterior, model.predict(episode.inputs)).mean())
+    assert status.text_content().startswith("All heads are on") and f"(whole: {whole:.3f})" in status.text_content()
     for off, k in ((["0.1"], 5), (["0.1", "2.3"], 8), (["2.3"], 3)):
         ablation_page.get_by_label("Pairs shown").fill(str(k))
         for name in ("0.1", "2.3"):
             button = ablation_page.locator(f"[data-head='{name}']")
             if (button.get_attribute("aria-pressed") == "true") != (name in off):
                 button.click()
-        explorer.off.value, explorer.pairs.value = off, k
         assert root.get_attribute("data-off") == " ".join(off)
-        kl = bw.scoring.kl_bits(explorer.posterior, explorer.changed.log2())
+        with probes.ablate(model, [f"head.{name}" for name in off]):
+            kl = bw.scoring.kl_bits(episode.posterior, model.predict(episode.inputs))[0]
         assert float(root.get_attribute("data-kl")) == pytest.approx(float(kl[k]), abs=1e-3)
         assert float(root.get_attribute("data-mean")) == pytest.approx(float(kl.mean()), abs=1e-3)
-        assert float(root.get_attribute("data-mean")) > float(explorer.words.split("whole: ")[-1].split(")")[0])
+        assert float(root.get_attribute("data-mean")) > whole
     ablation_page.get_by_role("button", name="All heads on").click()
     assert root.get_attribute("data-off") == "" and status.text_content().startswith("All heads are on")
 
 
 def test_scrubbing_through_a_run_moves_the_page(training_page):
-    """Words and numbers at some snapshots and heads are those of the notebook's explorer."""
+    """Numbers at some snapshots and heads are those of the library."""
     root, status = training_page.locator(".bw-explorer"), training_page.locator("[role=status]")
-    explorer = all_widgets.TrainingExplorer()
-    explorer.all_keys.value, explorer.all_values.value = chosen(training_page)
-    steps, seen = explorer.snapshots.steps, set()
+    snapshots, episode = bw.checkpoints.load_snapshots("bijection-transformer-classroom-snapshots"), chosen_episode(training_page)
+    steps, seen = snapshots.steps, set()
+    end = routing.patterns(snapshots.network(steps[-1]), episode.inputs)[:, 0]
     for i, layer, head in ((len(steps) - 1, 0, 1), (0, 0, 1), (5, 1, 2), (12, 2, 3)):
         training_page.get_by_label("Updates", exact=True).fill(str(i))
         training_page.locator(f"[data-head='{layer}.{head}']").click()
-        explorer.moment.value, explorer.layer.value, explorer.head.value = steps[i], layer, head
+        network = snapshots.network(steps[i])
+        cost = float(bw.scoring.kl_bits(episode.posterior, network.predict(episode.inputs)).mean())
+        now, last = (row[layer, head, ::2][None, None] for row in (routing.patterns(network, episode.inputs)[:, 0], end))
         assert int(root.get_attribute("data-step")) == steps[i]
-        assert float(root.get_attribute("data-kl")) == pytest.approx(explorer.divergences()[i], abs=1e-3)
-        assert float(root.get_attribute("data-distance")) == pytest.approx(explorer.distances()[i], abs=1e-4)
-        assert without_numbers(status) == without_numbers(explorer)
+        assert float(root.get_attribute("data-kl")) == pytest.approx(cost, abs=1e-3)
+        assert float(root.get_attribute("data-distance")) == pytest.approx(pattern_distance(now, last), abs=1e-4)
+        assert f"After {steps[i]} updates the network is" in status.text_content()
         seen.add(training_page.locator("svg").last.get_attribute("aria-label"))
     assert len(seen) == 4
-
-
-def without_numbers(shown) -> str:
-    """The words on a page or of an explorer, digits apart: the two round in different places."""
-    return re.sub(r"[\d.]+", "", shown.words if hasattr(shown, "words") else shown.text_content())
 
 
 # ---- until the network is there -------------------------------------------------------------------
@@ -275,45 +276,3 @@ def test_without_webassembly_the_reader_is_told(browser, tmp_path):
     with explorer_opener("attention", browser, tmp_path) as opened:
         page = opened(head="<script>delete window.WebAssembly</script>")
         assert "plain JavaScript" in page.locator(".bw-notice").text_content()
-
-
-# ---- in a notebook ------------------------------------------------------------------------------
-
-
-@pytest.fixture(params=["attention", "ablation", "training"])
-def explorer(request, model):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        given = () if request.param == "training" else (model,)
-        yield getattr(all_widgets, f"{request.param}_explorer")(*given)
-
-
-def test_each_control_changes_what_is_seen(explorer):
-    moment = [("moment", 0)] if hasattr(explorer, "moment") else []
-    own = [*moment, ("layer", 2), ("head", 3)] if hasattr(explorer, "head") else [
-        ("off", ("0.0",)), ("way", "its mean over 64 episodes"), ("way", "what it is, plus noise as long"), ("off", ("0.0", "1.1")),
-    ]  # fmt: skip
-    pages = [explorer.children[-1].value]
-    for name, value in [*own, ("pairs", 8), ("seed", 4), ("all_values", "9 8 7 6 5 4 3 2 1 0"), ("all_keys", "0,1,2,3,4,5,6,7,8,9")]:
-        getattr(explorer, name).value = value
-        pages.append(explorer.children[-1].value)
-    assert len(set(pages)) == len(pages)
-    assert explorer.episode.latents["keys"][0].tolist() == list(range(10))
-
-
-@pytest.mark.parametrize("text", ["1 2 3", "0 1 2 3 4 5 6 7 8 8", "a b", "-1 1 2 3 4 5 6 7 8 9"])
-def test_a_text_that_is_no_order_is_told(explorer, text):
-    before = explorer.episode
-    explorer.all_values.value = text
-    assert "write each of these numbers once" in explorer.children[-1].value
-    assert explorer.episode is before
-
-
-def test_the_answer_is_that_of_the_network(model):
-    explorer = widgets.AblationExplorer(model, seed=3)
-    torch.testing.assert_close(explorer.bars.data[widgets.WHOLE], model.predict(explorer.episode.inputs)[0, 5].exp2().numpy())
-    explorer.off.value = ("0.2",)
-    with probes.ablate(model, "head.0.2"):
-        assert torch.equal(explorer.changed, model.predict(explorer.episode.inputs)[0].exp2())
-    after = model.predict(explorer.episode.inputs)[0].exp2()
-    assert torch.equal(explorer.whole, after)  # the network is as it was

@@ -6,8 +6,6 @@ soon its poster comes in test_weight.py.
 
 from __future__ import annotations
 
-import base64
-import contextlib
 import re
 import sys
 
@@ -16,10 +14,11 @@ import pytest
 import torch
 from _support import ROOT
 from _support_browser import SIZES, Reader, frames
+from _support_front_end import front_end, kernel
 from test_minutes import minutes, sections
 
 import bayeswind_lib as bw
-from bayeswind_lib.widgets import play, poster
+from bayeswind_lib.widgets import notebook, play, poster
 
 from tools import address
 
@@ -232,54 +231,9 @@ def test_the_landing_page_tells_every_chapters_minutes(site):
 
 # ---- in a notebook ------------------------------------------------------------------------------
 
-# A front end with a model that keeps nothing and a kernel that is this process: `ask` answers as the kernel does.
-FRONT_END = """async ([module, state]) => {
-  document.body.innerHTML = '<main><div class="cell"></div><div class="cell"></div></main>';
-  const url = URL.createObjectURL(new Blob([module], {type: 'text/javascript'}));
-  const {default: widget} = await import(url);
-  window.sent = [];
-  window.leave = [];
-  for (const cell of document.querySelectorAll('.cell')) {
-    const heard = new Set();
-    const model = {
-      get: name => state[name], on: (_, f) => heard.add(f), off: (_, f) => heard.delete(f),
-      send: async message => {
-        sent.push(message.file);
-        const [answer, code] = await ask(message);
-        const bytes = Uint8Array.from(atob(code), c => c.charCodeAt(0));
-        heard.forEach(f => f(answer, code ? [new DataView(bytes.buffer)] : []));
-      },
-    };
-    leave.push(widget.render({model, el: cell}));
-  }
-}"""
-
-
-def kernel(message: dict) -> tuple[dict, str]:
-    """What a kernel answers, with the bytes as text."""
-    answer, buffers = play.answer_to(message)
-    return answer, "".join(base64.b64encode(buffer).decode() for buffer in buffers)
-
-
-@contextlib.contextmanager
-def front_end(browser, ask=kernel):
-    """A page on which a notebook shows two playgrounds; any error on it fails the test."""
-    context, errors = browser.new_context(offline=True), []
-    page = context.new_page()
-    page.on("pageerror", lambda problem: errors.append(str(problem)))
-    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-    page.expose_function("ask", ask)
-    page.add_style_tag(content=play.style())
-    widget = bw.widgets.playground()
-    page.evaluate(FRONT_END, [play.module(), {"poster": widget.poster, "options": widget.options}])
-    yield page
-    context.close()
-    assert not errors
-
-
 @pytest.fixture(scope="module")
 def notebook_page(browser):
-    with front_end(browser) as page:
+    with front_end(browser, [bw.widgets.playground()] * 2) as page:
         yield page
 
 
@@ -297,7 +251,7 @@ def test_two_playgrounds_of_a_notebook_share_scripts_and_weights(notebook_page, 
 
 def test_the_tour_can_be_read_in_a_notebook(browser):
     """Where an output is a box of its own that may scroll, to which nothing can stick."""
-    with front_end(browser) as page:
+    with front_end(browser, [bw.widgets.playground()] * 2) as page:
         page.add_style_tag(content=".cell { overflow: auto }")
         page.emulate_media(reduced_motion="reduce")
         page.locator('[data-action="next"]').nth(1).wait_for()
@@ -318,7 +272,7 @@ def test_a_playground_that_leaves_is_asked_for_nothing(notebook_page):
     count = "bwNotebook.models.length"
     assert [notebook_page.evaluate(words) for words in (count, f"leave.forEach(f => f()), {count}")] == [2, 0]
     told = notebook_page.evaluate("bwNetwork.provider('some file').catch(problem => problem.message)")
-    assert told == "some file: no kernel to ask. Run the playground's cell again."
+    assert told == "some file: no kernel to ask. Run its cell again."
 
 
 def test_a_notebook_says_what_a_kernel_could_not_send_and_asks_again(browser):
@@ -328,7 +282,7 @@ def test_a_notebook_says_what_a_kernel_could_not_send_and_asks_again(browser):
         asked.append(message["file"])
         return kernel(message) if len(asked) > 2 else kernel({**message, "file": "nothing"})
 
-    with front_end(browser, poor) as page:
+    with front_end(browser, [bw.widgets.playground()] * 2, poor) as page:
         alerts = page.get_by_role("alert")
         alerts.first.wait_for()
         assert "no file of weights 'nothing' is shipped" in alerts.first.text_content()
@@ -346,7 +300,7 @@ def test_the_widget_answers_with_the_files_bytes_and_stays_small():
     [(message, [content])] = sent
     assert message == {"kind": "weights", "file": FILE, "request": "7"}
     assert content == bw.checkpoints.path_of(MODEL).read_bytes()
-    assert widget.options["small"] and sum(len(str(value)) for value in widget.get_state().values()) < 500_000
+    assert "small" in widget.data and sum(len(str(value)) for value in widget.get_state().values()) < 500_000
 
 
 def test_files_of_weights_are_those_that_ship(monkeypatch, tmp_path):
@@ -360,7 +314,7 @@ def test_files_of_weights_are_those_that_ship(monkeypatch, tmp_path):
 
 def test_without_anywidget_the_reader_is_told_what_to_install(monkeypatch, first):
     monkeypatch.setitem(sys.modules, "anywidget", None)
-    play._widget_class.cache_clear()
+    notebook._widget_class.cache_clear()
     with pytest.raises(ModuleNotFoundError, match="pip install anywidget"):
         bw.widgets.playground()
     monkeypatch.undo()

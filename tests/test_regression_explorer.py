@@ -1,19 +1,17 @@
-"""The regression explorer in a notebook, and its twin on the page, against the library."""
+"""The regression explorer against the library."""
 
 from __future__ import annotations
 
 import json
-import math
-import warnings
 
 import numpy as np
 import pytest
 import torch
 from _support_explorer import explorer_opener
+from torch.nn import functional as F
 
-import bayeswind_lib as bw
 from bayeswind_lib.scoring import gaussian_entropy_bits, gaussian_kl_bits
-from bayeswind_lib.widgets.regression import line_belief, line_predictions
+from bayeswind_lib.tunnels.regression import posterior, weight_belief
 
 pytestmark = pytest.mark.xdist_group("browser")
 MOUNT = ".bw-explorer"
@@ -21,6 +19,20 @@ MOUNT = ".bw-explorer"
 
 def tensor(values) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.float64)
+
+
+def line_predictions(t, y, places, noise: float) -> torch.Tensor:
+    """The tunnel's mean and variance of y = w_1 + w_2 t at some places, given the points (t, y): float64 (G, 2)."""
+    x = torch.stack([torch.ones_like(t), t], -1).expand(len(places), -1, -1)  # (G, N, 2)
+    asked = torch.stack([torch.ones_like(places), places], -1)[:, None]  # (G, 1, 2)
+    heights = F.pad(y.expand(len(places), -1), (0, 1))  # the last is asked, not known
+    return posterior(torch.cat([x, asked], 1), heights, noise)[:, -1]
+
+
+def line_belief(t, y, noise: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """The tunnel's mean (2,) and covariance (2, 2) of intercept and slope, given the points: float64."""
+    mean, covariance = weight_belief(torch.stack([torch.ones_like(t), t], -1)[None], y[None], noise)
+    return mean[0, -1], covariance[0, -1]
 
 
 def by_grid(points, asked: float, noise: float) -> tuple[float, float]:
@@ -37,54 +49,12 @@ def by_grid(points, asked: float, noise: float) -> tuple[float, float]:
     return float(mean), float((weight * (height - mean) ** 2).sum()) + noise**2
 
 
-# ---- in a notebook ------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def explorer():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield bw.widgets.regression_explorer()
-
-
-def drawn(explorer) -> tuple:
-    """What the reader sees: the words, and the page itself."""
-    return explorer.words, explorer.children[-1].value
-
-
-def test_each_control_changes_what_is_seen(explorer):
-    seen = [drawn(explorer)]
-    for control, value in (("points", 6), ("noise", 1.0), ("memory", 4), ("asked", -2.0), ("seed", 5), ("points", 0)):
-        getattr(explorer, control).value = value
-        seen.append(drawn(explorer))
-    for before, after in zip(seen, seen[1:], strict=False):
-        assert before[0] != after[0] and before[1] != after[1]
-
-
-def test_predictions_equal_a_sum_over_lines(explorer):
+def test_predictions_equal_a_sum_over_lines():
+    points = [(0.4, 1.1), (-1.2, 0.3), (2.1, -0.6), (0.9, 0.2), (-0.3, 1.4)]
     for n, noise, asked in ((0, 0.5, 1.0), (3, 0.5, 1.0), (5, 0.8, -2.0)):
-        explorer.points.value, explorer.noise.value, explorer.asked.value = n, noise, asked
-        points = list(zip(explorer.t[:n].tolist(), explorer.y[:n].tolist(), strict=True))
-        mean, variance = by_grid(points, asked, noise)
-        assert explorer.prediction.tolist() == pytest.approx([mean, variance], abs=1e-4)
-        late = points[max(n - 2, 0) :]
-        assert explorer.short.tolist() == pytest.approx(by_grid(late, asked, noise), abs=1e-4)
-        shown = f"{mean:.2f} ± {math.sqrt(variance):.2f}".replace("-0.00", "0.00")
-        assert shown in explorer.words.replace("-0.00", "0.00")
-
-
-def test_without_points_nothing_is_learned_and_memory_does_not_matter(explorer):
-    explorer.points.value = 0
-    assert "0.00 bits are learned" in explorer.words and "KL 0.000 bits" in explorer.words
-    explorer.points.value, explorer.memory.value = 5, 6
-    assert "KL 0.000 bits" in explorer.words  # nothing forgotten
-    explorer.memory.value = 1
-    assert "KL 0.000 bits" not in explorer.words
-
-
-def test_impossible_settings_cannot_be_reached(explorer):
-    explorer.points.value, explorer.noise.value, explorer.memory.value = 99, 0.0, -1
-    assert (explorer.points.value, explorer.noise.value, explorer.memory.value) == (12, 0.1, 0)
+        given = tensor(points[:n]).reshape(-1, 2)
+        found = line_predictions(given[:, 0], given[:, 1], tensor([asked]), noise)[0]
+        assert found.tolist() == pytest.approx(by_grid(points[:n], asked, noise), abs=1e-4)
 
 
 # ---- on the page --------------------------------------------------------------------------------
@@ -96,7 +66,7 @@ def open_page(browser, tmp_path):
         yield opened
 
 
-def test_the_twin_computes_what_the_library_computes(open_page):
+def test_it_computes_what_the_library_computes(open_page):
     page, rng = open_page(), torch.Generator().manual_seed(0)
     sizes = set()
     for _ in range(20):
@@ -201,7 +171,7 @@ def test_a_point_that_is_dragged_moves_and_none_is_added(open_page):
     assert len(agrees_with_library(page)) == 3
 
 
-def test_a_wrong_twin_is_caught(open_page, tmp_path):
+def test_a_wrong_script_is_caught(open_page, tmp_path):
     """The comparison above goes red if the script's arithmetic is off."""
     script = tmp_path / "regression_explorer.js"
     right = script.read_text("utf-8")

@@ -1,38 +1,27 @@
-"""Explorers for a running notebook; each has a twin in the book that needs no kernel.
+"""Explorers and the playground for a running notebook: the scripts of the book's pages, which need no kernel there.
 
-Needs ipywidgets, which is imported with this package and not before; the playground needs anywidget too.
+Needs anywidget, which is imported when the first one is made and not before.
 """
 
-from bayeswind_lib.widgets.bijection import BijectionExplorer, bijection_explorer
-from bayeswind_lib.widgets.filtering import HMMAnswers, hmm_answers
-from bayeswind_lib.widgets.hazard import HazardExplorer, hazard_explorer
-from bayeswind_lib.widgets.hmm import HMMExplorer, hmm_explorer
-from bayeswind_lib.widgets.ladder import LadderExplorer, ladder_explorer
-from bayeswind_lib.widgets.network import (
-    AblationExplorer,
-    AttentionExplorer,
+from bayeswind_lib.widgets.explorers import (
     ablation_explorer,
     attention_explorer,
+    bijection_explorer,
+    hazard_explorer,
+    hmm_explorer,
+    ladder_explorer,
+    regression_explorer,
+    three_keys_explorer,
+    training_explorer,
 )
+from bayeswind_lib.widgets.filtering import HMMAnswers, hmm_answers
 from bayeswind_lib.widgets.page import Framed, page
 from bayeswind_lib.widgets.play import Mount, playground
-from bayeswind_lib.widgets.regression import RegressionExplorer, regression_explorer
-from bayeswind_lib.widgets.three_keys import ThreeKeysExplorer, three_keys_explorer
-from bayeswind_lib.widgets.training import TrainingExplorer, training_explorer
 
 __all__ = [
-    "AblationExplorer",
-    "AttentionExplorer",
-    "BijectionExplorer",
     "Framed",
     "HMMAnswers",
-    "HMMExplorer",
-    "HazardExplorer",
-    "LadderExplorer",
     "Mount",
-    "RegressionExplorer",
-    "ThreeKeysExplorer",
-    "TrainingExplorer",
     "ablation_explorer",
     "attention_explorer",
     "bijection_explorer",

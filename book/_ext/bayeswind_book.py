@@ -32,9 +32,7 @@ from tools import address, networks
 
 LOGGER = logging.getLogger(__name__)
 LIBRARY = "bayeswind_lib"
-WEB = "bayeswind_lib/widgets/web"  # scripts that the pages share with the notebooks' playground
-# What runs a network in the page, in this order.
-ENGINE = ("matmul.js", "network.js", "oracles.js", "network_parts.js")
+WEB = "bayeswind_lib/widgets/web"  # scripts that the pages share with notebooks
 SCRIPTS = {".js", ".css", ".wat"}  # no cell's output depends on one
 # A number with an exponent in a sentence, where a line must not end behind its hyphen; or what is
 # left as it is.
@@ -243,11 +241,10 @@ def add_explorers(app, pagename, templatename, context, doctree):
     if doctree is None:
         return
     raw = "".join(node.astext() for node in doctree.findall(nodes.raw))
-    static = Path(app.srcdir) / "book/_static"
     if "data-explorer=" in raw:
         app.add_css_file("explorer.css")  # what all of them share, before their own
         app.add_js_file("explorer.js", loading_method="defer")
-    for script in sorted(static.glob("*_explorer*.js")):
+    for script in sorted((Path(app.srcdir) / WEB).glob("*_explorer.js")):
         if f'data-explorer="{script.name.split("_explorer")[0]}"' in raw:
             for file in networks.files_of(script.read_text("utf-8")):
                 add_network(app, file)
@@ -269,10 +266,10 @@ def add_playground(app) -> None:
 
 
 def add_network(app, file: str) -> None:
-    """Load what runs a network in the page; its weights are written into the site, and fetched by
-    the explorer when a reader comes near."""
+    """Load what runs a network in the page, as engine.json lists it; its weights are written into
+    the site, and fetched by the explorer when a reader comes near."""
     networks.write(Path(app.outdir) / "_static", file)
-    for name in ENGINE:
+    for name in json.loads((Path(app.srcdir) / WEB / "engine.json").read_text("utf-8")):
         app.add_js_file(name, loading_method="defer")
 
 

@@ -109,24 +109,23 @@
     }).observe(root);
   }
 
-  // Mount on every element .bw-explorer[data-explorer="NAME"], and show the functions as bwName.
-  // mount gets the element and an id of its own.
+  // Mount on every element .bw-explorer[data-explorer="NAME"], and show the functions as bwName; a
+  // notebook mounts on one of its own. mount gets the element and an id of its own.
   function start(name, title, mount, functions) {
-    function mountAll() {
-      for (const root of document.querySelectorAll(`.bw-explorer[data-explorer="${name}"]`)) {
-        if (root.dataset.mounted) continue;
-        root.dataset.mounted = "true";
-        root.setAttribute("role", "group");
-        root.setAttribute("aria-label", title);
-        try {
-          mount(root, `bw-${name}-${++mounted}`);
-        } catch (problem) {
-          root.textContent = `The explorer could not start: ${problem.message}`;
-          throw problem;
-        }
+    function mountOn(root) {
+      if (root.dataset.mounted) return;
+      root.dataset.mounted = "true";
+      root.setAttribute("role", "group");
+      root.setAttribute("aria-label", title);
+      try {
+        mount(root, `bw-${name}-${++mounted}`);
+      } catch (problem) {
+        root.textContent = `The explorer could not start: ${problem.message}`;
+        throw problem;
       }
     }
-    window[`bw${name[0].toUpperCase()}${name.slice(1)}`] = { ...functions, generator, mountAll };
+    const mountAll = () => document.querySelectorAll(`.bw-explorer[data-explorer="${name}"]`).forEach(mountOn);
+    window[`bw${name[0].toUpperCase()}${name.slice(1)}`] = { ...functions, generator, mountAll, mountOn };
     if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", mountAll);
     else mountAll();
   }

@@ -1,6 +1,6 @@
-// The playground in a running notebook: the last part of the module that widgets/play.py puts
-// together for anywidget. Before it stand VERSION and runScripts(), which runs the playground's own
-// scripts as a page would. No page of the book loads this file.
+// Explorers and the playground in a running notebook: the last part of the module that
+// widgets/notebook.py puts together for anywidget. Before it stand VERSION and SCRIPTS: by name,
+// functions that run what a page would load. No page of the book loads this file.
 //
 // Weights come from the kernel: a message {kind: "weights", file, request}, answered by the same
 // message with the file's bytes as its buffer, or with a problem in words.
@@ -8,19 +8,23 @@
 const PATIENCE = 60000; // milliseconds until a kernel that says nothing counts as gone
 let requests = 0;
 
-// Run the scripts once a page, however many playgrounds a notebook shows; again where a kernel
+// Run each script once a page, however many widgets a notebook shows; again where a kernel
 // brings other scripts than the page has.
 function start() {
-  if (window.bwNotebook && window.bwNotebook.version === VERSION) return;
-  window.bwNotebook = { version: VERSION, models: [] };
-  runScripts();
-  window.bwNetwork.provider = weights;
+  if (window.bwNotebook?.version !== VERSION) window.bwNotebook = { version: VERSION, models: [], ran: new Set() };
+  const { ran } = window.bwNotebook;
+  for (const [name, run] of Object.entries(SCRIPTS)) {
+    if (ran.has(name)) continue;
+    ran.add(name);
+    run();
+    if (name === "network.js") window.bwNetwork.provider = weights;
+  }
 }
 
-// The bytes of a network, from the playground that was drawn last: its kernel runs.
+// The bytes of a network, from the widget that was drawn last: its kernel runs.
 function weights(file) {
   const model = window.bwNotebook.models.at(-1);
-  if (!model) return Promise.reject(new Error(`${file}: no kernel to ask. Run the playground's cell again.`));
+  if (!model) return Promise.reject(new Error(`${file}: no kernel to ask. Run its cell again.`));
   const request = `${Date.now()}-${++requests}`;
   return new Promise((resolve, reject) => {
     const finish = (act, value) => {
@@ -33,7 +37,7 @@ function weights(file) {
       if (message.problem) finish(reject, new Error(message.problem));
       else finish(resolve, bytesOf(buffers[0]));
     };
-    const silent = `${file}: the kernel did not answer. Start it, and run the playground's cell again.`;
+    const silent = `${file}: the kernel did not answer. Start it, and run the cell again.`;
     const timer = setTimeout(() => finish(reject, new Error(silent)), PATIENCE);
     model.on("msg:custom", hear);
     model.send({ kind: "weights", file, request });
@@ -54,10 +58,9 @@ function isDark(el) {
 
 function render({ model, el }) {
   start();
-  const root = document.createElement("div");
+  const root = document.createElement("div"), name = model.get("name");
   root.className = "bw-explorer";
-  root.dataset.explorer = "playground";
-  root.dataset.mounted = "true"; // the scripts of a page look for mounts that nobody has taken yet
+  Object.assign(root.dataset, { explorer: name, ...model.get("data") });
   root.innerHTML = model.get("poster");
   el.append(root);
 
@@ -67,7 +70,9 @@ function render({ model, el }) {
   requestAnimationFrame(colour); // now it has a place in the page, and a colour
 
   window.bwNotebook.models.push(model);
-  window.bwPlayground.mount(root, model.get("options"));
+  const network = model.get("network"), mount = window[`bw${name[0].toUpperCase()}${name.slice(1)}`];
+  if (network.table) mount.addPredictor(mount.tablePredictor("network", network.label, network.table));
+  mount.mountOn(root);
   return () => {
     watch.disconnect();
     const { models } = window.bwNotebook;

@@ -1,10 +1,9 @@
-"""The bijection explorer in a notebook, and its twin on the page, against the library."""
+"""The bijection explorer against the library."""
 
 from __future__ import annotations
 
 import math
 import re
-import warnings
 
 import numpy as np
 import pytest
@@ -15,87 +14,6 @@ import bayeswind_lib as bw
 
 pytestmark = pytest.mark.xdist_group("browser")
 WITH_REPLACEMENT = "keys with replacement"
-
-
-# ---- in a notebook ------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def explorer():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield bw.widgets.bijection_explorer(n_values=6)
-
-
-def drawn(explorer) -> tuple:
-    """What the reader sees: sentence, alternative texts and the page itself."""
-    return explorer.words, explorer.bars.alt, explorer.stairs.alt, explorer.children[-1].value
-
-
-def test_each_control_changes_what_is_seen(explorer):
-    seen = [drawn(explorer)]
-    for control, value in (
-        ("pairs", 2),
-        ("mode", WITH_REPLACEMENT),
-        ("seed", 3),
-        ("size", 9),
-        ("pairs", 8),
-    ):
-        getattr(explorer, control).value = value
-        seen.append(drawn(explorer))
-    for before, after in zip(seen, seen[1:], strict=False):
-        assert before[3] != after[3] and before[:3] != after[:3]
-
-
-@pytest.mark.parametrize("mode", ["distinct keys", WITH_REPLACEMENT])
-def test_every_step_shows_the_posterior_of_the_tunnel(explorer, mode):
-    explorer.mode.value = mode
-    tunnel = bw.tunnels.Bijection(6, with_replacement=mode == WITH_REPLACEMENT)
-    episode = tunnel.sample(1, torch.Generator().manual_seed(0))
-    for step in range(6):
-        explorer.pairs.value = step
-        truth = episode.posterior[0, step]
-        entropy = float(bw.scoring.entropy_bits(truth.log2()))
-        np.testing.assert_array_equal(explorer.bars.data["exact posterior"], truth)
-        assert explorer.entropies.shape == (step + 1,)
-        assert explorer.entropies[-1] == pytest.approx(entropy)
-        assert (
-            f"After {step} pair" in explorer.words and f"{abs(entropy):.3f} bits" in explorer.words
-        )
-        assert f"{int((truth > 0).sum())} value" in explorer.words
-        shown = re.search(r"Pairs shown: ([^<]*)<", explorer.children[-1].value)[1]
-        assert shown.count("→") == step
-    if mode == WITH_REPLACEMENT:
-        assert "asked before" in explorer.words and "0.000 bits" in explorer.words
-
-
-def test_impossible_settings_cannot_be_reached(explorer):
-    explorer.pairs.value = 5
-    explorer.size.value = 2  # fewer pairs than are shown: the slider moves back
-    assert (explorer.pairs.value, explorer.pairs.max, len(explorer.bars.data["value"])) == (1, 1, 2)
-    explorer.size.value, explorer.seed.value = 1, -4
-    assert (explorer.size.value, explorer.seed.value) == (2, 0)
-
-
-def test_a_network_stands_beside_the_oracle(capfd):
-    network = bw.load("bijection-transformer-classroom")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        explorer = bw.widgets.bijection_explorer(network)
-        explorer.pairs.value = 4
-    assert explorer.size.value == 10 and explorer.size.disabled
-    tunnel = bw.tunnels.Bijection(10)
-    episode = tunnel.sample(1, torch.Generator().manual_seed(0))
-    log2_prob = network.predict(episode.inputs)
-    np.testing.assert_allclose(explorer.bars.data["network"], log2_prob[0, 4].double().exp2())
-    kl = float(bw.scoring.kl_bits(episode.posterior, log2_prob)[0, 4])
-    assert 0 < kl < 0.02 and f"KL {bw.figures.quantity(kl)}" in explorer.words
-    gap = np.nanmax(
-        np.abs(explorer.stairs.data["network"] - explorer.stairs.data["exact posterior"])
-    )
-    assert f"largest gap {bw.figures.quantity(gap)} to exact posterior at" in explorer.stairs.alt
-    assert np.isnan(explorer.stairs.data["network"][5:]).all()
-    assert capfd.readouterr().err == ""
 
 
 # ---- on the page --------------------------------------------------------------------------------
@@ -119,7 +37,7 @@ def random_settings(count: int):
         yield n_values, latents["keys"], latents["values"]
 
 
-def test_the_twin_computes_what_the_library_computes(open_page):
+def test_it_computes_what_the_library_computes(open_page):
     page = open_page()
     settings = list(random_settings(20))
     assert len({n for n, *_ in settings}) > 8

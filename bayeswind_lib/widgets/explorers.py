@@ -1,0 +1,141 @@
+"""The explorers of the book's pages in a running notebook: the same scripts, `web/NAME_explorer.js`.
+
+Their controls choose what is seen. Those of a network run it in the page, with weights from this kernel.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from bayeswind_lib.scoring import Predictor
+from bayeswind_lib.widgets import notebook
+from bayeswind_lib.widgets.filtering import answer_table
+from bayeswind_lib.widgets.notebook import WEB
+
+if TYPE_CHECKING:
+    from anywidget import AnyWidget
+
+OF_NETWORKS = ("ablation", "attention", "training")
+
+
+def scripts(name: str) -> list[str]:
+    """Names of the files in `web` that an explorer runs, in the order in which they are loaded."""
+    engine = json.loads((WEB / "engine.json").read_text("utf-8")) if name in OF_NETWORKS else []
+    return ["explorer.js", *engine, f"{name}_explorer.js"]
+
+
+def _mounted(name: str, **more) -> AnyWidget:
+    return notebook.mounted(name, scripts(name), ("explorer.css", f"{name}_explorer.css"), **more)
+
+
+def _without_arguments(make: Callable[[], AnyWidget]) -> Callable[[], AnyWidget]:
+    """The function, which says what to do instead if it gets the arguments that it had in version 0.1."""
+
+    @functools.wraps(make)
+    def checked(*given, **named):
+        if given or named:
+            raise TypeError(
+                f"{make.__name__}() takes no arguments: it shows the explorer of the book's page, whose controls choose what "
+                "is seen. For a network or episodes of your own write a page: bw.widgets.page(model, episodes, path)"
+            )
+        return make()
+
+    return checked
+
+
+@_without_arguments
+def bijection_explorer() -> AnyWidget:
+    """Reveal a hidden bijection pair by pair, and watch the exact posterior and its entropy.
+
+    Raises:
+        ModuleNotFoundError: if anywidget is not installed; the message says what to do.
+    """
+    return _mounted("bijection")
+
+
+def hmm_explorer(model: Predictor | None = None, seed: int = 1, label: str = "network") -> AnyWidget:
+    """See the symbols of a hidden chain one by one: the exact belief beside predictors that remember less.
+
+    Args:
+        model: a network for `HMM(3, 3)` with header "rows" (anything with `predict`) that joins the predictors, on
+            chains 1 to 8 and as long as the symbols are nature's; None shows them alone.
+        seed: of the chain at the start.
+        label: what the network is called.
+    Raises:
+        ModuleNotFoundError: if anywidget is not installed; the message says what to do.
+    """
+    network = {"label": label, "table": answer_table(model)} if model is not None else None
+    return _mounted("hmm", data={"seed": seed}, network=network)
+
+
+@_without_arguments
+def regression_explorer() -> AnyWidget:
+    """Add points around a hidden line, and watch the exact belief about it and what it predicts.
+
+    Raises:
+        ModuleNotFoundError: if anywidget is not installed; the message says what to do.
+    """
+    return _mounted("regression")
+
+
+@_without_arguments
+def ladder_explorer() -> AnyWidget:
+    """Choose what a position may see of a bijection episode, and read what that allows at best.
+
+    Raises:
+        ModuleNotFoundError: if anywidget is not installed; the message says what to do.
+    """
+    return _mounted("ladder")
+
+
+@_without_arguments
+def hazard_explorer() -> AnyWidget:
+    """The exact log odds of a chain with two states, beside an integrator that leaks.
+
+    Raises:
+        ModuleNotFoundError: if anywidget is not installed; the message says what to do.
+    """
+    return _mounted("hazard")
+
+
+@_without_arguments
+def attention_explorer() -> AnyWidget:
+    """Choose an episode, a layer and a head of a shipped network, and see where it looks from each token.
+
+    Raises:
+        ModuleNotFoundError: if anywidget is not installed; the message says what to do.
+    """
+    return _mounted("attention")
+
+
+@_without_arguments
+def ablation_explorer() -> AnyWidget:
+    """Switch heads of a shipped network off, and watch its posterior move.
+
+    Raises:
+        ModuleNotFoundError: if anywidget is not installed; the message says what to do.
+    """
+    return _mounted("ablation")
+
+
+@_without_arguments
+def training_explorer() -> AnyWidget:
+    """Scrub through a shipped training run, and watch a head's attention and the network's answer settle.
+
+    Raises:
+        ModuleNotFoundError: if anywidget is not installed; the message says what to do.
+    """
+    return _mounted("training")
+
+
+@_without_arguments
+def three_keys_explorer() -> AnyWidget:
+    """One query, three keys, values in a plane, and a step of gradient descent.
+
+    Raises:
+        ModuleNotFoundError: if anywidget is not installed; the message says what to do.
+    """
+    return _mounted("threekeys")
