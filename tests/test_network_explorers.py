@@ -114,7 +114,7 @@ def test_coverage_is_that_of_the_library(attention_page, model):
         row = patterns[layer, head, 2 * k]
         mass = float(row[1 : 2 * k : 2].sum())
         assert float(root.get_attribute("data-mass")) == pytest.approx(mass, abs=TOLERANCE)
-        assert float(root.get_attribute("data-bits")) == pytest.approx(float(routing.entropy_of(row)), abs=1e-4)
+        assert float(root.get_attribute("data-bits")) == pytest.approx(float(bw.scoring.entropy(row)), abs=1e-4)
         key, pairs = int(episode.latents["keys"][0, k]), f"{k} pair{'' if k == 1 else 's'}"
         assert f"Layer {layer}, head {head}, asked for key {key} after {pairs}: {100 * mass:.1f} %" in status.text_content()
 
