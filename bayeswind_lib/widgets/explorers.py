@@ -8,15 +8,11 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from bayeswind_lib.scoring import Predictor
 from bayeswind_lib.widgets import notebook
 from bayeswind_lib.widgets.filtering import answer_table
-from bayeswind_lib.widgets.notebook import WEB
-
-if TYPE_CHECKING:
-    from anywidget import AnyWidget
+from bayeswind_lib.widgets.notebook import WEB, Widget
 
 OF_NETWORKS = ("ablation", "attention", "training")
 
@@ -27,11 +23,11 @@ def scripts(name: str) -> list[str]:
     return ["explorer.js", *engine, f"{name}_explorer.js"]
 
 
-def _mounted(name: str, **more) -> AnyWidget:
+def _mounted(name: str, **more) -> Widget:
     return notebook.mounted(name, scripts(name), ("explorer.css", f"{name}_explorer.css"), **more)
 
 
-def _without_arguments(make: Callable[[], AnyWidget]) -> Callable[[], AnyWidget]:
+def _without_arguments(make: Callable[[], Widget]) -> Callable[[], Widget]:
     """The function, which says what to do instead if it gets the arguments that it had in version 0.1."""
 
     @functools.wraps(make)
@@ -47,7 +43,7 @@ def _without_arguments(make: Callable[[], AnyWidget]) -> Callable[[], AnyWidget]
 
 
 @_without_arguments
-def bijection_explorer() -> AnyWidget:
+def bijection_explorer() -> Widget:
     """Reveal a hidden bijection pair by pair, and watch the exact posterior and its entropy.
 
     Raises:
@@ -56,7 +52,7 @@ def bijection_explorer() -> AnyWidget:
     return _mounted("bijection")
 
 
-def hmm_explorer(model: Predictor | None = None, seed: int = 1, label: str = "network") -> AnyWidget:
+def hmm_explorer(model: Predictor | None = None, seed: int = 1, label: str = "network") -> Widget:
     """See the symbols of a hidden chain one by one: the exact belief beside predictors that remember less.
 
     Args:
@@ -72,7 +68,7 @@ def hmm_explorer(model: Predictor | None = None, seed: int = 1, label: str = "ne
 
 
 @_without_arguments
-def regression_explorer() -> AnyWidget:
+def regression_explorer() -> Widget:
     """Add points around a hidden line, and watch the exact belief about it and what it predicts.
 
     Raises:
@@ -82,7 +78,7 @@ def regression_explorer() -> AnyWidget:
 
 
 @_without_arguments
-def ladder_explorer() -> AnyWidget:
+def ladder_explorer() -> Widget:
     """Choose what a position may see of a bijection episode, and read what that allows at best.
 
     Raises:
@@ -92,7 +88,7 @@ def ladder_explorer() -> AnyWidget:
 
 
 @_without_arguments
-def hazard_explorer() -> AnyWidget:
+def hazard_explorer() -> Widget:
     """The exact log odds of a chain with two states, beside an integrator that leaks.
 
     Raises:
@@ -102,7 +98,7 @@ def hazard_explorer() -> AnyWidget:
 
 
 @_without_arguments
-def attention_explorer() -> AnyWidget:
+def attention_explorer() -> Widget:
     """Choose an episode, a layer and a head of a shipped network, and see where it looks from each token.
 
     Raises:
@@ -112,7 +108,7 @@ def attention_explorer() -> AnyWidget:
 
 
 @_without_arguments
-def ablation_explorer() -> AnyWidget:
+def ablation_explorer() -> Widget:
     """Switch heads of a shipped network off, and watch its posterior move.
 
     Raises:
@@ -122,7 +118,7 @@ def ablation_explorer() -> AnyWidget:
 
 
 @_without_arguments
-def training_explorer() -> AnyWidget:
+def training_explorer() -> Widget:
     """Scrub through a shipped training run, and watch a head's attention and the network's answer settle.
 
     Raises:
@@ -132,7 +128,7 @@ def training_explorer() -> AnyWidget:
 
 
 @_without_arguments
-def three_keys_explorer() -> AnyWidget:
+def three_keys_explorer() -> Widget:
     """One query, three keys, values in a plane, and a step of gradient descent.
 
     Raises:

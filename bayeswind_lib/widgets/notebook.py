@@ -13,12 +13,8 @@ import hashlib
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bayeswind_lib import checkpoints
-
-if TYPE_CHECKING:
-    from anywidget import AnyWidget
 
 WEB = Path(__file__).resolve().parent / "web"
 DARK = 'html[data-theme="dark"]'  # how a page says that it is dark; a notebook has its own ways
@@ -28,9 +24,13 @@ NO_ANYWIDGET = (
 )
 
 
+class Widget:
+    """What a notebook shows where a page has an explorer or the playground: always an `anywidget.AnyWidget` too."""
+
+
 def mounted(
     name: str, scripts: Iterable[str], styles: Iterable[str], data: dict | None = None, network: dict | None = None, poster: str = ""
-) -> AnyWidget:
+) -> Widget:
     """A widget that shows what a page has at `data-explorer="NAME"`.
 
     Args:
@@ -74,7 +74,7 @@ def _widget_class():
     except ModuleNotFoundError:
         raise ModuleNotFoundError(NO_ANYWIDGET) from None
 
-    class Mounted(anywidget.AnyWidget):
+    class Mounted(anywidget.AnyWidget, Widget):
         """An explorer or the playground; `notebook.js` draws it and asks for weights by messages."""
 
         name, poster = traitlets.Unicode().tag(sync=True), traitlets.Unicode().tag(sync=True)

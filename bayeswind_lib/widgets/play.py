@@ -9,14 +9,10 @@ from __future__ import annotations
 
 import html
 import json
-from typing import TYPE_CHECKING
 
 from bayeswind_lib.widgets import notebook
-from bayeswind_lib.widgets.notebook import WEB
+from bayeswind_lib.widgets.notebook import WEB, Widget
 from bayeswind_lib.widgets.poster import SEED, SHOWN, poster
-
-if TYPE_CHECKING:
-    from anywidget import AnyWidget
 
 STYLES = ("explorer.css", "playground.css")
 
@@ -44,7 +40,7 @@ def scripts() -> list[str]:
     return json.loads((WEB / "playground.json").read_text("utf-8"))
 
 
-def playground(small: bool = False) -> AnyWidget:
+def playground(small: bool = False) -> Widget:
     """The playground in a running notebook: an anywidget that asks this kernel for weights.
 
     Args:
