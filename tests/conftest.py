@@ -129,6 +129,8 @@ def pytest_terminal_summary(terminalreporter):
         if getattr(report, "when", "") == "call":
             found = dict(getattr(report, "user_properties", []))
             costs[report.nodeid] = sum(found.get(f"{part}processor_seconds", 0) for part in ("", "setup_"))
+    if not costs:
+        return
     terminalreporter.section(f"most processor seconds, fixtures included, of {sum(costs.values()):.0f}")
     for name in sorted(costs, key=costs.get, reverse=True)[:12]:
         terminalreporter.write_line(f"{costs[name]:7.1f} s  {name}")
