@@ -27,8 +27,12 @@ BUILD = [
 
 
 def run(*words: object, **environ: str) -> int:
-    """Run a command in the repository's root; its exit code."""
-    return subprocess.call(list(map(str, words)), cwd=ROOT, env={**os.environ, **environ})
+    """Run a command in the repository's root; its exit code.
+
+    What Python compiles is kept: without that, hundreds of processes compile PyTorch anew.
+    """
+    environ = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", **environ}
+    return subprocess.call(list(map(str, words)), cwd=ROOT, env=environ)
 
 
 def python(*words: object, **environ: str) -> int:
@@ -112,15 +116,11 @@ def workers() -> str:
 
 
 def pytest(words: Sequence[str], marks: str = "") -> int:
-    """Run the tests that carry these marks; _build/tests.xml says what each of them cost.
-
-    What Python compiles is kept: without that, hundreds of processes compile PyTorch anew.
-    """
+    """Run the tests that carry these marks; _build/tests.xml says what each of them cost."""
     spread = ("-n", workers(), "--dist", "loadfile", "--no-loadscope-reorder")
     chosen = ("-m", marks) if marks else ()
     report = ("--junitxml", ROOT / "_build" / "tests.xml")
-    environ = {**ONE_THREAD, "PYTHONDONTWRITEBYTECODE": ""}
-    return python("-m", "pytest", "tests", *spread, *chosen, *report, *words, **environ)
+    return python("-m", "pytest", "tests", *spread, *chosen, *report, *words, **ONE_THREAD)
 
 
 def told(parts: dict[str, Callable[[], int]]) -> int:
