@@ -175,7 +175,7 @@ def test_a_network_of_an_unknown_tunnel_names_the_option_that_the_command_has(tr
 
 
 def test_an_unknown_network_is_answered_in_a_line_that_can_be_read(call):
-    for name, words in (("bijection-transfomer", "close to it: bijection-transformer"), ("sausage", "networks ship")):
+    for name, words in (("bijection-transfomer", "close to it: bijection-transformer"), ("sausage", "names that ship: ")):
         _, _, err = call("score", name)
         assert words in err
         assert len(err) < 300

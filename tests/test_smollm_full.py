@@ -15,6 +15,7 @@ from bayeswind_lib.checkpoints import store
 from bayeswind_lib.experiments import language_geometry as record
 from bayeswind_lib.experiments import language_sula
 from bayeswind_lib.language import diagnose, edits, llama, prompts, smollm
+from bayeswind_lib.language.stored import unpack
 
 STORED = store.read("language_geometry")
 CLOSE = 2e-3  # of a value's largest entry: half precision in the record, other sums on other processors
@@ -75,7 +76,7 @@ def test_a_spot_sample_of_the_record_is_recomputed(model, tokenizer, name):
     """Three prompts of each set: value vectors, next-token entropy and length as they are stored."""
     given = prompts.prompts(tokenizer, *name.split())
     stored = STORED["trained"]["sets"][name]
-    vectors = record.unpack(stored["vectors"], len(given))
+    vectors = unpack(stored["vectors"], len(given))
     places = [0, 17, len(given) - 1]
     looks = diagnose.observe(model, [given[i] for i in places])
     assert looks.lengths.tolist() == [stored["lengths"][i] for i in places]

@@ -152,9 +152,11 @@ def _near(name: str) -> str:
         seeds.setdefault(known, []).append(int(seed))
     if name in seeds:
         return f"there are: {', '.join(f'seed {seed}' for seed in sorted(seeds[name]))}"
+    if not seeds:
+        return f"none ships in {weights_folder()}"
     close = difflib.get_close_matches(name, sorted(seeds), n=3, cutoff=0.5)
     found = f"close to it: {', '.join(close)}; " if close else ""
-    return f"{found}{len(seeds)} networks ship, `python -m bayeswind_lib list` shows them"
+    return f"{found}names that ship: {len(seeds)}, `python -m bayeswind_lib list` shows them"
 
 
 def variant_of(record: dict) -> str | None:

@@ -493,7 +493,7 @@ def _record(run: Run, fingerprint: str) -> dict:
         "steps": run.step,
         "episodes": run.step * recipe.batch_size,
         "schedule_ended": run.step == recipe.steps,
-        "seconds": round(run.seconds, 1),
+        "seconds": round(run.seconds, 3),
         "interruptions": run.interruptions,
         "evaluation_sha256": fingerprint,
         "curve": run.curve,

@@ -74,7 +74,8 @@ def posterior(keys: torch.Tensor, values: torch.Tensor, n_values: int) -> torch.
     Returns:
         float64 (B, K, V), probabilities, rows sum to 1.
 
-    >>> posterior(torch.tensor([[0, 1, 0]]), torch.tensor([[2, 0, 2]]), 4)[0, 1].tolist()
+    >>> keys, values = torch.tensor([[0, 1, 0]]), torch.tensor([[2, 0, 2]])
+    >>> posterior(keys, values, 4)[0, 1].tolist()
     [0.3333333333333333, 0.3333333333333333, 0.0, 0.3333333333333333]
     """
     n_pairs = keys.shape[-1]
