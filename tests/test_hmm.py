@@ -561,11 +561,6 @@ def test_impossible_settings_are_refused(case):
         call()
 
 
-def changed_rows(change) -> torch.Tensor:
-    inputs = one_episode("rows").inputs.clone()
-    return change(inputs)
-
-
 def setting(index, value):
     def change(inputs):
         inputs[index] = value

@@ -157,13 +157,6 @@ def bijections_rotated(batch, n, rng):
     return (torch.arange(n) + torch.randint(n, (batch, 1), generator=rng)) % n
 
 
-def bijections_one_swap_too_few(batch, n, rng):
-    def later(here):
-        return torch.randint(here, n, (batch,), generator=rng) if here < n - 2 else None
-
-    return _swap(batch, n, rng, later)
-
-
 BIJECTIONS_WRONG = [
     (lambda b, n, rng: torch.randint(n, (b, n), generator=rng), "is no bijection"),
     (lambda b, n, rng: torch.randperm(n, generator=rng).expand(b, n), "have the same map"),

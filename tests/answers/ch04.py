@@ -92,11 +92,6 @@ def other_by_start(transition, emission, symbols):
     return _filter(transition, emission, symbols, transition.mean(0), False)
 
 
-def other_from_the_right(T, E, symbols):
-    first = _norm((T @ _even(T)) * E[:, symbols[0]])
-    return torch.cat([first[None], _filter(T, E, symbols[1:], first, True)]) if len(symbols) > 1 else first[None]
-
-
 OTHER_WRONG = [
     (lambda T, E, o: _filter(T, E, o, T.sum(1) / len(T), False), "in which the start state emits"),
     (lambda T, E, o: _filter(T, E, o, _even(T), False) @ T, "predict the state that comes next"),

@@ -96,14 +96,6 @@ def _nearest(bits, n_values, questions, samplings):
     return min(tasks, key=lambda task: abs(_error(n_values, *task) - bits))
 
 
-def task_by_mean_entropy(bits, n_values):
-    """Takes the error for what is left of the doubt."""
-    def miss(task):
-        return abs(bw.baselines.task_constants(n_values, *task)["mean_entropy"] - bits)
-
-    return min([(K, back) for K in range(2, n_values + 1) for back in (False, True)], key=miss)
-
-
 TASK_WRONG = [
     (lambda b, V: _nearest(b, V, range(2, V + 1), (False,)), "nobody ignorant errs so much"),
     (lambda b, V: _nearest(b, V, range(2, V + 1), (True,)), "keys were all different"),

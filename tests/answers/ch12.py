@@ -166,11 +166,6 @@ def _weights(x, y):
     return (np.linalg.pinv(x) @ y).T
 
 
-def _covariance(x, y):
-    x, y = _centred(x, y)
-    return y.T @ x / len(x)
-
-
 def _one_by_one(x, y):
     x, y = _centred(x, y)
     return y.T @ x / np.square(y).sum(0)[:, None]

@@ -87,12 +87,6 @@ def _of_heads(heads, absolute=True, diagonal=False):
     return float((values.abs() if absolute else values).mean())
 
 
-def _no_norm(weight, n_heads):
-    heads = weight.unflatten(0, (n_heads, -1))
-    products = heads @ heads.transpose(-2, -1)
-    return float(products[:, ~torch.eye(products.shape[-1], dtype=torch.bool)].abs().mean())
-
-
 COSINE_WRONG = [
     (lambda w, h: _of_heads(w.unflatten(0, (h, -1)), diagonal=True), "with itself does not count"),
     (lambda w, h: _of_heads(w[None]), "different heads are never compared"),
