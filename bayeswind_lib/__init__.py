@@ -18,7 +18,7 @@ from bayeswind_lib.scoring import score
 
 __version__ = "0.1.0"
 
-# Rooms that need matplotlib, ipywidgets or stored records are opened when they are first used.
+# Rooms that need matplotlib, anywidget or stored records are opened when they are first used.
 _LAZY = ("dynamics", "exercises", "experiments", "figures", "language", "ledger", "probes", "widgets")
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import csv
-import html
 import io
 import json
 from collections.abc import Callable, Mapping
@@ -88,15 +86,6 @@ class Plot:
         # No height: a phone shrinks the picture, and a fixed height would stretch it.
         facts = {"alt": self.alt, "width": self.size[0]}
         return {"image/png": self.png, "text/plain": repr(self)}, {"image/png": facts}
-
-    def to_html(self) -> str:
-        """An `<img>` that needs no file: the picture as base64, with its text."""
-        width, height = self.size
-        code = base64.b64encode(self.png).decode()
-        return (
-            f'<img src="data:image/png;base64,{code}" alt="{html.escape(self.alt)}" '
-            f'width="{width}" height="{height}" style="max-width:100%;height:auto">'
-        )
 
     def to_csv(self) -> str:
         """The plotted numbers as comma-separated text with a header, every digit kept."""

@@ -2,7 +2,7 @@
 ;; A panel holds 8 outputs: for every channel d its 8 weights side by side, so that two SIMD
 ;; registers of 4 numbers take them in at once. Four rows of x go through a panel together, and the
 ;; 32 sums that they make stay in registers; rows that are left over go one by one.
-;; book/kernel.py compiles this file into matmul.js.
+;; book/tools/kernel.py compiles this file into matmul.js.
 (module
   (memory (export "memory") 1)
 
