@@ -40,6 +40,13 @@ def test_a_file_holds_every_snapshot_and_the_start(kept, tmp_path):
     assert found.network(4).record["step"] == 4 and not any(p.requires_grad for p in ours.parameters())
 
 
+def test_snapshots_come_back_in_the_order_of_their_steps(tmp_path):
+    """Not in that of the file's names, where 100 stands before 20."""
+    note = dict.fromkeys(snapshots.NOTED, 0) | {"name": "mine"}
+    snapshots.save_snapshots({step: {"gain": torch.ones(2)} for step in (100, 3, 0, 20)}, note, tmp_path)
+    assert snapshots.load_snapshots("mine", 0, tmp_path).steps == [0, 3, 20, 100]
+
+
 def sweep_weights(row, folder):
     return bw.checkpoints.path_of(row["name"], row["seed"], folder / "weights" / row["key"])
 

@@ -59,6 +59,7 @@ def test_a_null_in_short():
     assert stats.summary(draws, level=0.9) == {"null": 50, "low": pytest.approx(5), "high": pytest.approx(95), "draws": 101}
     assert stats.summary(draws, 50)["percentile"] == pytest.approx(50)
     assert stats.summary([1.0, 1.0], 1.0)["percentile"] == 50  # ties count half
+    assert stats.summary([1.0, 2.0, 3.0, 4.0], 1.5)["percentile"] == 25  # the share below, not above
     assert stats.summary([None], 2.0) == {"null": None, "low": None, "high": None, "draws": 0, "value": 2.0, "percentile": None}
     assert stats.summary([1.0, math.inf, math.inf])["high"] == math.inf
     assert stats.summaries([{"a": 1, "b": 2}, {"a": 3, "b": 2}])["a"]["null"] == 2
