@@ -20,7 +20,7 @@ FRONT_END = """async cells => {
       get: name => state[name], on: (_, f) => heard.add(f), off: (_, f) => heard.delete(f),
       send: async message => {
         sent.push(message.file);
-        const [answer, code] = await ask(message);
+        const [answer, code] = await ask(message, i);
         const bytes = Uint8Array.from(atob(code), c => c.charCodeAt(0));
         heard.forEach(f => f(answer, code ? [new DataView(bytes.buffer)] : []));
       },
@@ -31,9 +31,9 @@ FRONT_END = """async cells => {
 STATE = ("_esm", "name", "data", "network", "poster")
 
 
-def kernel(message: dict) -> tuple[dict, str]:
-    """What a kernel answers, with the bytes as text."""
-    answer, buffers = notebook.answer_to(message)
+def kernel(message: dict, widget=None) -> tuple[dict, str]:
+    """What a kernel answers to a widget, with the bytes as text."""
+    answer, buffers = notebook.answer_to(message, getattr(widget, "weights", None))
     return answer, "".join(base64.b64encode(buffer).decode() for buffer in buffers)
 
 
@@ -44,7 +44,7 @@ def front_end(browser, widgets, ask=kernel):
     page = context.new_page()
     page.on("pageerror", lambda problem: errors.append(str(problem)))
     page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-    page.expose_function("ask", ask)
+    page.expose_function("ask", lambda message, cell: ask(message, widgets[cell]))
     for style in sorted({widget._css for widget in widgets}):
         page.add_style_tag(content=style)
     page.evaluate(FRONT_END, [{name: getattr(widget, name) for name in STATE} for widget in widgets])

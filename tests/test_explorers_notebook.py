@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import sys
 
+import numpy as np
 import pytest
+import torch
 from _support_explorer import WEB, networks
 from _support_front_end import front_end
 from test_explorers import FULL
@@ -23,6 +25,13 @@ class Late:
 
     def predict(self, inputs):
         return baselines.StaleBelief(bw.tunnels.HMM(3, 3)).predict(inputs)
+
+
+class Even:
+    """A network for the HMM explorer that holds every state for equally likely."""
+
+    def predict(self, inputs):
+        return torch.full((len(inputs), 20, 3), 1 / 3, dtype=torch.float64).log2()
 
 
 def test_every_public_explorer_is_one_of_the_pages():
@@ -51,12 +60,65 @@ def test_all_explorers_open_in_a_notebook_and_ask_its_kernel_for_weights(browser
         assert len(ids) == len(set(ids))
 
 
+def test_a_network_of_the_reader_is_a_predictor_of_its_own_widget(browser):
+    """Two networks, and an explorer that was given none, in one notebook; and a page's cell joins none of them."""
+    shown = [bw.widgets.hmm_explorer(Late(), label="late"), bw.widgets.hmm_explorer(Even(), label="even"), bw.widgets.hmm_explorer()]
+    with front_end(browser, shown) as page:
+        roots = page.locator('[data-explorer="hmm"]').all()
+        said = [root.locator("[role=status]").text_content() for root in roots]
+        page.evaluate("bwHmm.addPredictor(bwHmm.tablePredictor('network', 'of a page', {}))")
+        assert said == [root.locator("[role=status]").text_content() for root in roots]
+        legends = [root.locator(".bw-legend li").all_text_contents() for root in roots]
+        assert [legend[3:] for legend in legends] == [["late"], ["even"], []]
+        assert len({text.split("KL")[-1] for text in said[:2]}) == 2
+        roots[0].locator('[data-action="next"]').click()
+        for words, root in zip(("Late: KL", "Even: KL"), roots, strict=False):
+            assert words in root.locator("[role=status]").text_content()
+        roots[1].locator('[data-action="new"]').click()
+        assert roots[1].locator(".bw-legend li").all_text_contents()[3:] == ["even"]
+
+
+@pytest.fixture(scope="module")
+def networks_of_a_reader():
+    """Two transformers before any training, for bijections of 4 and of 6 values."""
+    recipes = (bw.training.recipe("bijection", "transformer", "smoke", steps=1, tunnel_config={"n_values": V, "n_pairs": V}, seed=V) for V in (4, 6))
+    return [bw.training.train(recipe, progress=False)[0] for recipe in recipes]
+
+
+ASKED = """root => [...root.querySelectorAll('.bw-first')].map(e => +e.getAttribute('height'))"""
+
+
+@pytest.mark.parametrize("name", ["attention", "ablation"])
+def test_an_explorer_runs_the_network_that_its_widget_was_given(browser, networks_of_a_reader, name):
+    with front_end(browser, [MAKERS[name](model) for model in (*networks_of_a_reader, None)]) as page:
+        for i, model in enumerate(networks_of_a_reader):
+            root, V = page.locator(f'[data-explorer="{name}"]').nth(i), model.config.n_outputs
+            root.scroll_into_view_if_needed()
+            root.locator(".bw-first").nth(V - 1).wait_for()
+            pairs = [[int(v) for v in root.locator(f'[data-place^="{kind}"]').evaluate_all("all => all.map(e => e.value)")] for kind in ("key", "value")]
+            keys, values = (torch.tensor([row]) for row in pairs)
+            answer = model.predict(bw.tunnels.Bijection(V).episodes(keys, values).inputs)[0].exp2()
+            heights = np.array(root.evaluate(ASKED))
+            asked = root.locator(".bw-asked-now").evaluate("e => [...e.parentElement.children].indexOf(e)")
+            np.testing.assert_allclose(heights / heights.sum(), answer[asked], atol=1e-4)
+        page.locator(f'[data-explorer="{name}"]').nth(2).scroll_into_view_if_needed()
+        page.locator(f'[data-explorer="{name}"]').nth(2).locator(".bw-first").nth(9).wait_for()
+        assert page.evaluate("sent") == [notebook.OWN, notebook.OWN, f"{bw.load('bijection-transformer-classroom').record['name']}-seed0"]
+
+
+@pytest.mark.parametrize("make", [bw.widgets.attention_explorer, bw.widgets.ablation_explorer])
+@pytest.mark.parametrize("name", ["hmm-transformer-classroom", "bijection-lstm-classroom"])
+def test_a_network_that_an_explorer_cannot_open_is_refused(make, name):
+    with pytest.raises(ValueError, match="opens a transformer for the tunnel Bijection"):
+        make(bw.load(name))
+
+
 def test_explorers_of_networks_are_known():
     asks = {name for name in MAKERS if networks.files_of((WEB / f"{name}_explorer.js").read_text("utf-8"))}
     assert asks == set(explorers.OF_NETWORKS)
 
 
-@pytest.mark.parametrize("make", [make for name, make in MAKERS.items() if name != "hmm"])
+@pytest.mark.parametrize("make", [make for name, make in MAKERS.items() if name not in ("hmm", "attention", "ablation")])
 def test_arguments_of_the_first_version_are_refused_in_words(make):
     with pytest.raises(TypeError, match=rf"{make.__name__}\(\) takes no arguments: .* bw.widgets.page"):
         make(seed=3)

@@ -278,7 +278,7 @@ def test_a_playground_that_leaves_is_asked_for_nothing(notebook_page):
 def test_a_notebook_says_what_a_kernel_could_not_send_and_asks_again(browser):
     asked = []
 
-    def poor(message):
+    def poor(message, _):
         asked.append(message["file"])
         return kernel(message) if len(asked) > 2 else kernel({**message, "file": "nothing"})
 

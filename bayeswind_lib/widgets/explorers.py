@@ -9,10 +9,12 @@ import functools
 import json
 from collections.abc import Callable
 
+from bayeswind_lib.models.base import SequenceModel
 from bayeswind_lib.scoring import Predictor
 from bayeswind_lib.widgets import notebook
 from bayeswind_lib.widgets.filtering import answer_table
 from bayeswind_lib.widgets.notebook import WEB, Widget
+from bayeswind_lib.widgets.page import weights_file
 
 OF_NETWORKS = ("ablation", "attention", "training")
 
@@ -25,6 +27,24 @@ def scripts(name: str) -> list[str]:
 
 def _mounted(name: str, **more) -> Widget:
     return notebook.mounted(name, scripts(name), ("explorer.css", f"{name}_explorer.css"), **more)
+
+
+def _readable(model: SequenceModel | None) -> bytes | None:
+    """The weights of a reader's own network, as they are now; None without one.
+
+    Raises:
+        ValueError: if it is no transformer for a bijection of which all pairs are asked.
+    """
+    if model is None:
+        return None
+    config = getattr(model, "config", None)
+    V = getattr(config, "n_outputs", 0)
+    if getattr(model, "architecture", None) != "transformer" or (config.n_tokens, config.scored) != (2 * V, tuple(range(0, 2 * V, 2))):
+        raise ValueError(
+            f"{type(model).__name__} cannot be shown: this explorer opens a transformer for the tunnel Bijection(n_values) with all of "
+            "its pairs; for another network write a page, bw.widgets.page(model, episodes, path)"
+        )
+    return weights_file(model)
 
 
 def _without_arguments(make: Callable[[], Widget]) -> Callable[[], Widget]:
@@ -63,8 +83,8 @@ def hmm_explorer(model: Predictor | None = None, seed: int = 1, label: str = "ne
     Raises:
         ModuleNotFoundError: if anywidget is not installed; the message says what to do.
     """
-    network = {"label": label, "table": answer_table(model)} if model is not None else None
-    return _mounted("hmm", data={"seed": seed}, network=network)
+    table = {"label": label, "table": answer_table(model)} if model is not None else None
+    return _mounted("hmm", data={"seed": seed}, table=table)
 
 
 @_without_arguments
@@ -97,24 +117,28 @@ def hazard_explorer() -> Widget:
     return _mounted("hazard")
 
 
-@_without_arguments
-def attention_explorer() -> Widget:
-    """Choose an episode, a layer and a head of a shipped network, and see where it looks from each token.
+def attention_explorer(model: SequenceModel | None = None) -> Widget:
+    """Choose an episode, a layer and a head of a network, and see where it looks from each token.
 
+    Args:
+        model: a transformer for `Bijection(n_values)` with all of its pairs, shown as it is now; a shipped one without.
     Raises:
+        ValueError: for a network that is none.
         ModuleNotFoundError: if anywidget is not installed; the message says what to do.
     """
-    return _mounted("attention")
+    return _mounted("attention", weights=_readable(model))
 
 
-@_without_arguments
-def ablation_explorer() -> Widget:
-    """Switch heads of a shipped network off, and watch its posterior move.
+def ablation_explorer(model: SequenceModel | None = None) -> Widget:
+    """Switch heads of a network off, and watch its posterior move.
 
+    Args:
+        model: a transformer for `Bijection(n_values)` with all of its pairs, shown as it is now; a shipped one without.
     Raises:
+        ValueError: for a network that is none.
         ModuleNotFoundError: if anywidget is not installed; the message says what to do.
     """
-    return _mounted("ablation")
+    return _mounted("ablation", weights=_readable(model))
 
 
 @_without_arguments

@@ -17,6 +17,7 @@ from pathlib import Path
 from bayeswind_lib import checkpoints
 
 WEB = Path(__file__).resolve().parent / "web"
+OWN = "the network of this widget"  # as which a widget asks for weights that lie in no file
 DARK = 'html[data-theme="dark"]'  # how a page says that it is dark; a notebook has its own ways
 NO_ANYWIDGET = (
     "explorers and the playground in a notebook need the package anywidget, and there is none: "
@@ -29,7 +30,8 @@ class Widget:
 
 
 def mounted(
-    name: str, scripts: Iterable[str], styles: Iterable[str], data: dict | None = None, network: dict | None = None, poster: str = ""
+    name: str, scripts: Iterable[str], styles: Iterable[str], data: dict | None = None, table: dict | None = None,
+    weights: bytes | None = None, poster: str = "",
 ) -> Widget:
     """A widget that shows what a page has at `data-explorer="NAME"`.
 
@@ -37,13 +39,15 @@ def mounted(
         name: of the explorer, or "playground".
         scripts, styles: names of files in `web`, in the order in which they are loaded.
         data: what the page says in attributes `data-...` of the element.
-        network: a label and a table of answers that join the predictors of the HMM explorer.
+        table: a label and a table of answers that join the predictors of this HMM explorer.
+        weights: of a network that this explorer runs in place of a shipped one, a .safetensors file.
         poster: HTML that stands there until the scripts take over.
     Raises:
         ModuleNotFoundError: if anywidget is not installed; the message says what to do.
     """
-    given = {"name": name, "data": data or {}, "network": network or {}, "poster": poster}
-    return _widget_class()(_esm=module(tuple(scripts)), _css=style(tuple(styles)), **given)
+    network = table or ({"file": OWN} if weights else {})
+    given = {"name": name, "data": data or {}, "network": network, "poster": poster}
+    return _widget_class()(weights, _esm=module(tuple(scripts)), _css=style(tuple(styles)), **given)
 
 
 @functools.cache
@@ -81,25 +85,29 @@ def _widget_class():
         data, network = traitlets.Dict().tag(sync=True), traitlets.Dict().tag(sync=True)
         _esm, _css = traitlets.Unicode().tag(sync=True), traitlets.Unicode().tag(sync=True)
 
-        def __init__(self, **state):
+        def __init__(self, weights: bytes | None, **state):
             super().__init__(**state)
+            self.weights = weights
             self.on_msg(self._hand_over)
 
         def _hand_over(self, _, message, __) -> None:
             if message.get("kind") == "weights":
-                answer, buffers = answer_to(message)
+                answer, buffers = answer_to(message, self.weights)
                 self.send(answer, buffers)
 
     return Mounted
 
 
-def answer_to(message: dict) -> tuple[dict, list[bytes]]:
+def answer_to(message: dict, weights: bytes | None = None) -> tuple[dict, list[bytes]]:
     """What the kernel sends back when a widget asks for `message["file"]`.
 
+    Args:
+        weights: what the widget is sent for `OWN`.
     Returns:
         the same message, with a `problem` in words if there is no such file; the file's bytes, if any.
     """
     try:
-        return message, [checkpoints.content(message["file"])]
+        own = weights is not None and message["file"] == OWN
+        return message, [weights if own else checkpoints.content(message["file"])]
     except checkpoints.CheckpointError as problem:
         return {**message, "problem": str(problem)}, []

@@ -82,7 +82,7 @@ def render(model, episodes: Episodes, title: str = "", note: str = "") -> str:
 <div class="bw-explorer" data-explorer="page">This page needs JavaScript to show its episodes.</div>
 </main>
 <script type="application/json" id="bw-data">{data}</script>
-<script type="text/plain" id="bw-weights">{_weights(model)}</script>
+<script type="text/plain" id="bw-weights">{base64.b64encode(weights_file(model)).decode()}</script>
 {scripts}
 </body>
 </html>
@@ -154,13 +154,13 @@ def _nested(flat: list, shape: list[int]) -> list:
     return flat
 
 
-def _weights(model) -> str:
-    """The network as a .safetensors file in base64, if the page can run it; else nothing."""
+def weights_file(model) -> bytes:
+    """The network as a .safetensors file, if a page can run it; else nothing."""
     if getattr(model, "architecture", None) not in ENGINE:
-        return ""
+        return b""
     note = {"architecture": model.architecture, "config": model.config.to_dict()}
     tensors = {name: tensor.detach().float().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    return base64.b64encode(to_bytes(tensors, {"note": json.dumps(note)})).decode()
+    return to_bytes(tensors, {"note": json.dumps(note)})
 
 
 class Framed:

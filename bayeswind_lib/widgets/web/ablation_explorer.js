@@ -43,7 +43,7 @@
 
   function mount(root, id, network) {
     const V = network.config.n_outputs;
-    const state = { episode: episode(V, 1), question: 5, seed: 1, way: "zero", off: new Set() };
+    const state = { episode: episode(V, 1), question: Math.min(5, V - 1), seed: 1, way: "zero", off: new Set() };
     let means = null, whole = null;
 
     const question = slider(id, "question", "Pairs shown", [0, V - 1], state.question,

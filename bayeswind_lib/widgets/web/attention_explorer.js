@@ -22,7 +22,7 @@
 
   function mount(root, id, network) {
     const V = network.config.n_outputs;
-    const state = { episode: episode(V, 1), question: 5, layer: 0, head: 0, seed: 1 };
+    const state = { episode: episode(V, 1), question: Math.min(5, V - 1), layer: 0, head: 0, seed: 1 };
     let seen = null; // the pass on this episode
 
     const question = slider(id, "question", "Pairs shown", [0, V - 1], state.question,

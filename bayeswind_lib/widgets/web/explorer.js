@@ -110,21 +110,22 @@
   }
 
   // Mount on every element .bw-explorer[data-explorer="NAME"], and show the functions as bwName; a
-  // notebook mounts on one of its own. mount gets the element and an id of its own.
+  // notebook mounts on one of its own. mount gets the element, an id of its own, and what a notebook
+  // brings for this element alone: {predictors} for the hidden chain, {network} to fetch for those of one.
   function start(name, title, mount, functions) {
-    function mountOn(root) {
+    function mountOn(root, own = {}) {
       if (root.dataset.mounted) return;
       root.dataset.mounted = "true";
       root.setAttribute("role", "group");
       root.setAttribute("aria-label", title);
       try {
-        mount(root, `bw-${name}-${++mounted}`);
+        mount(root, `bw-${name}-${++mounted}`, own);
       } catch (problem) {
         root.textContent = `The explorer could not start: ${problem.message}`;
         throw problem;
       }
     }
-    const mountAll = () => document.querySelectorAll(`.bw-explorer[data-explorer="${name}"]`).forEach(mountOn);
+    const mountAll = () => document.querySelectorAll(`.bw-explorer[data-explorer="${name}"]`).forEach((root) => mountOn(root));
     window[`bw${name[0].toUpperCase()}${name.slice(1)}`] = { ...functions, generator, mountAll, mountOn };
     if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", mountAll);
     else mountAll();

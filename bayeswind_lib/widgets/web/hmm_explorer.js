@@ -2,7 +2,8 @@
 // predictors that remember less. A classic script without dependencies, so that it also runs from a
 // folder. It mounts on every element .bw-explorer[data-explorer="hmm"]; its arithmetic is that of
 // bayeswind_lib/tunnels/hmm.py, baselines/hmm.py and widgets/hmm.py, and is compared with it by the
-// tests. More predictors can stand beside these: bwHmm.addPredictor, bwHmm.tablePredictor.
+// tests. More predictors can stand beside these: bwHmm.addPredictor for all explorers that the page
+// has, bwHmm.mountOn(root, {predictors}) for one; bwHmm.tablePredictor makes one from answers.
 (function () {
   "use strict";
 
@@ -12,7 +13,8 @@
   } = bwExplorer;
   const SIZE = 3, LENGTH = 20; // states and symbols; symbols that nature draws
   const CHAINS = { fast: { kappa: 0, least: 5 }, slow: { kappa: 20, least: 1 } };
-  const live = []; // the explorers on this page, to draw again when a predictor joins
+  const ofPage = []; // predictors that joined the page, and so every explorer that brings none of its own
+  const live = []; // those explorers, to draw again when a predictor joins
 
   // ---- the mathematics -----------------------------------------------------------------------
 
@@ -136,9 +138,9 @@
   ];
 
   function addPredictor(predictor) {
-    const at = predictors.findIndex((known) => known.name === predictor.name);
-    if (at >= 0) predictors[at] = predictor;
-    else predictors.push(predictor);
+    const at = ofPage.findIndex((known) => known.name === predictor.name);
+    if (at >= 0) ofPage[at] = predictor;
+    else ofPage.push(predictor);
     live.forEach((redraw) => redraw());
   }
 
@@ -158,9 +160,9 @@
   // ---- one episode ---------------------------------------------------------------------------
 
   class Episode {
-    constructor(seed, chain) {
+    constructor(seed, chain, joined = ofPage) {
       const drawn = draw(seed, CHAINS[chain]);
-      Object.assign(this, { seed, chain, states: drawn.states, all: drawn.symbols });
+      Object.assign(this, { seed, chain, joined, states: drawn.states, all: drawn.symbols });
       this.transition = probabilities(drawn.transition);
       this.emission = probabilities(drawn.emission);
       this.seen = 0;
@@ -182,7 +184,7 @@
     // The exact belief and every predictor's that has one, at steps 0 (nothing seen) to `seen`.
     rows(names) {
       const found = [{ name: "exact", label: "exact posterior", rows: [even(), ...this.exact] }];
-      for (const one of predictors) {
+      for (const one of [...predictors, ...this.joined]) {
         const rows = !names || names.includes(one.name) ? one.beliefs(this) : null;
         if (rows) found.push({ name: one.name, label: one.label(this), rows: [even(), ...rows] });
       }
@@ -197,9 +199,9 @@
 
   // ---- the explorer --------------------------------------------------------------------------
 
-  function mount(root, id) {
+  function mount(root, id, { predictors: joined = ofPage }) {
     const names = root.dataset.predictors ? root.dataset.predictors.split(/[\s,]+/) : null;
-    let episode = new Episode(+(root.dataset.seed || 1), root.dataset.chain || "fast");
+    let episode = new Episode(+(root.dataset.seed || 1), root.dataset.chain || "fast", joined);
     episode.seen = +(root.dataset.opens ?? 5); // so that there is something to see
     let spot = null; // the chip that has to keep the keyboard's focus after a redraw
 
@@ -235,7 +237,7 @@
 
     function start(seed, chain) {
       const window = episode.window;
-      episode = new Episode(seed, chain);
+      episode = new Episode(seed, chain, joined);
       episode.window = window;
       update();
     }
@@ -297,7 +299,7 @@
       told.textContent = words;
     }
 
-    live.push(update);
+    if (joined === ofPage) live.push(update);
     update();
     watchWidth(root, curve, update);
   }
@@ -405,6 +407,6 @@
 
   bwExplorer.start("hmm", "Hidden chain explorer", mount, {
     CHAINS, Episode, addPredictor, correct, divergence, draw, emissionOnly, entropy, filter,
-    predictors, probabilities, stationary, tablePredictor, transport, windowFilter,
+    probabilities, stationary, tablePredictor, transport, windowFilter,
   });
 })();

@@ -10,15 +10,18 @@
 
   // ---- start ---------------------------------------------------------------------------------
 
-  // As bwExplorer.start, for an explorer of the network `file`, which mount gets as its third argument.
+  // As bwExplorer.start, for an explorer of the network `file`, which mount gets as its third argument;
+  // what a notebook brings as its own stands in its place.
   function start(name, title, file, mount, functions) {
-    bwExplorer.start(name, title, (root, id) => wait(root, file, (network) => mount(root, id, network)), functions);
+    const shipped = (more) => bwNetwork.fetch(file, more);
+    bwExplorer.start(name, title, (root, id, { network: fetch = shipped }) =>
+      wait(root, fetch, (network) => mount(root, id, network)), functions);
   }
 
   // Fetch a network when the reader comes near, by scrolling or by keyboard, and not before. Until it
   // is there the box says what it waits for, and offers another try after a failure.
   // root.dataset.state: waiting, loading, failed, ready.
-  function wait(root, file, ready) {
+  function wait(root, fetch, ready) {
     const status = statusLine(), bar = element("progress", { "aria-label": "Part of the network that is here", max: 1 });
     const load = button("Load the network", "load", ask);
     const show = (state, words, action) => {
@@ -37,7 +40,7 @@
       bar.removeAttribute("value");
       show("loading", "The network is on its way to your browser.", "Loading");
       const onProgress = (bytes, total) => total && bar.setAttribute("value", bytes / total);
-      bwNetwork.fetch(file, { onProgress }).then(begin, (problem) => show("failed", problem.message, "Try again"));
+      fetch({ onProgress }).then(begin, (problem) => show("failed", problem.message, "Try again"));
     }
 
     function begin(network) {

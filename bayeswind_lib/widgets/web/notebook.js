@@ -3,7 +3,8 @@
 // functions that run what a page would load. No page of the book loads this file.
 //
 // Weights come from the kernel: a message {kind: "weights", file, request}, answered by the same
-// message with the file's bytes as its buffer, or with a problem in words.
+// message with the file's bytes as its buffer, or with a problem in words. A reader's own network
+// belongs to one widget, and only that widget is asked for it.
 
 const PATIENCE = 60000; // milliseconds until a kernel that says nothing counts as gone
 let requests = 0;
@@ -17,13 +18,12 @@ function start() {
     if (ran.has(name)) continue;
     ran.add(name);
     run();
-    if (name === "network.js") window.bwNetwork.provider = weights;
+    if (name === "network.js") window.bwNetwork.provider = (file) => weights(file);
   }
 }
 
-// The bytes of a network, from the widget that was drawn last: its kernel runs.
-function weights(file) {
-  const model = window.bwNotebook.models.at(-1);
+// The bytes of a network, from the widget that was drawn last unless one is named: its kernel runs.
+function weights(file, model = window.bwNotebook.models.at(-1)) {
   if (!model) return Promise.reject(new Error(`${file}: no kernel to ask. Run its cell again.`));
   const request = `${Date.now()}-${++requests}`;
   return new Promise((resolve, reject) => {
@@ -56,6 +56,13 @@ function isDark(el) {
   return 0.299 * red + 0.587 * green + 0.114 * blue > 128;
 }
 
+// What only this widget shows: a network's answers as one more predictor, or a network that the reader made.
+function ownOf(model, mount) {
+  const { label, table, file } = model.get("network");
+  const own = { predictors: table ? [mount.tablePredictor("network", label, table)] : [] };
+  return file ? { ...own, network: () => weights(file, model).then(window.bwNetwork.of) } : own;
+}
+
 function render({ model, el }) {
   start();
   const root = document.createElement("div"), name = model.get("name");
@@ -70,9 +77,8 @@ function render({ model, el }) {
   requestAnimationFrame(colour); // now it has a place in the page, and a colour
 
   window.bwNotebook.models.push(model);
-  const network = model.get("network"), mount = window[`bw${name[0].toUpperCase()}${name.slice(1)}`];
-  if (network.table) mount.addPredictor(mount.tablePredictor("network", network.label, network.table));
-  mount.mountOn(root);
+  const mount = window[`bw${name[0].toUpperCase()}${name.slice(1)}`];
+  mount.mountOn(root, ownOf(model, mount));
   return () => {
     watch.disconnect();
     const { models } = window.bwNotebook;
