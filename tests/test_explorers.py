@@ -28,7 +28,7 @@ def full_hmm(page):
 
 def full_ladder(page):
     page.get_by_label("Keys and values, V").fill("10")
-    page.get_by_label("keys that come back").check()
+    page.get_by_label("keys with replacement").check()
     page.get_by_label("how often each token came").check()
 
 

@@ -155,7 +155,7 @@ def test_controls_move_the_page_as_the_library_says(open_page):
     root, status = page.locator(".bw-explorer"), page.locator("[role=status]")
     for V, back, k, window in ((8, False, 4, 3), (10, True, 9, 2), (3, True, 2, 1), (2, False, 1, 1)):
         set_slider(page, "Keys and values, V", V)
-        page.get_by_label("keys that come back" if back else "each key once").check()
+        page.get_by_label("keys with replacement" if back else "distinct keys").check()
         set_slider(page, "Pairs shown", k)
         page.get_by_label("the last w pairs").check()
         set_slider(page, "Window, w", window)

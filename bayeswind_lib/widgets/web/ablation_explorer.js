@@ -5,18 +5,13 @@
   "use strict";
 
   const {
-    axes, button, element, frame, generator, radios, range, slider, statusLine, text, trace, watchWidth,
+    axes, button, count, element, frame, generator, handOn, klBits: divergence, normal, radios, range, roundUp, statusLine,
+    text, trace, watchWidth,
   } = bwExplorer;
-  const { divergence, drawBars, episode, headGrid, pairEditor, posterior, roundUp, tokensOf } = bwNetworkParts;
+  const { drawBars, episode, episodeControls, headGrid, posterior, tokensOf } = bwNetworkParts;
   const FILE = "bijection-transformer-classroom-seed0";
   const WAYS = [["nothing", "zero"], ["its mean over 64 episodes", "mean"], ["what it is, plus noise as long", "noise"]];
   const N_MEAN = 64; // episodes over which "mean" averages
-
-  // A standard normal number from two even ones (Box and Muller).
-  function normal(random) {
-    const size = Math.sqrt(-2 * Math.log(1 - random())), angle = 2 * Math.PI * random();
-    return size * Math.cos(angle);
-  }
 
   // Every token's vector (C numbers) plus a random one as long.
   function withNoise(head, C, random) {
@@ -46,17 +41,10 @@
     const state = { episode: episode(V, 1), question: Math.min(5, V - 1), seed: 1, way: "zero", off: new Set() };
     let means = null, whole = null;
 
-    const question = slider(id, "question", "Pairs shown", [0, V - 1], state.question,
-      (k) => { state.question = k; update(); });
     const way = radios(id, "way", "A head that is off hands on", WAYS, state.way,
       (value) => { state.way = value; update(); });
-    const fresh = button("New episode", "new", () => {
-      state.seed += 1;
-      state.episode = episode(V, state.seed);
-      run();
-    });
     const all = button("All heads on", "on", () => { state.off.clear(); update(); });
-    const editor = pairEditor(id, state, run);
+    const controls = episodeControls(id, state, update, run);
     const grid = headGrid(network, "Switch heads off and on", (l, h) => `${state.off.has(`${l}.${h}`) ? "off" : "on"}`,
       (l, h) => state.off.has(`${l}.${h}`),
       (l, h) => {
@@ -68,10 +56,10 @@
     const bars = element("div", { class: "bw-chart" }), costs = element("div", { class: "bw-chart" });
 
     root.replaceChildren(
-      element("div", { class: "bw-controls" }, question.field, way, element("div", { class: "bw-buttons" }, all, fresh)),
+      element("div", { class: "bw-controls" }, controls.question, way, element("div", { class: "bw-buttons" }, all, controls.fresh)),
       element("p", { class: "bw-label" }, "Switch heads off"), grid.field,
       status, bars, costs,
-      element("p", { class: "bw-label" }, "The episode: choose any keys and values"), editor.field);
+      element("p", { class: "bw-label" }, "The episode: choose any keys and values"), controls.pairs);
 
     function run() {
       whole = network.run(tokensOf(state.episode)).probabilities;
@@ -85,21 +73,19 @@
       }
       const changed = off.size ? without(network, tokens, off, how, means, state.seed) : whole;
       const exact = posterior(state.episode, k);
-      question.input.value = k;
-      question.output.textContent = k;
       all.disabled = off.size === 0;
-      editor.draw();
+      controls.draw();
       grid.draw();
       const key = state.episode.keys[k], before = divergence(exact, whole[k]), after = divergence(exact, changed[k]);
       const told = off.size === 0 ? "All heads are on" : `${off.size} of ${network.config.n_layers * network.config.n_heads} heads are off`;
-      status.textContent = `${told}. At key ${key}, after ${k} ${k === 1 ? "pair" : "pairs"}, the network is ` +
+      status.textContent = `${told}. At key ${key}, after ${count(k, "pair")}, the network is ` +
         `${after.toFixed(3)} bits from the exact posterior (whole: ${before.toFixed(3)}); over all ${V} questions of this episode ` +
         `${cost(changed, state.episode).toFixed(3)} (whole: ${cost(whole, state.episode).toFixed(3)}).`;
       const rows = off.size ? { changed: changed[k], whole: whole[k] } : { whole: whole[k] };
       drawBars(bars, rows, exact, off.size ? `key ${key}: changed, whole (grey)` : `key ${key}: whole network`);
       drawCosts(costs, changed);
       Object.assign(root.dataset, { kl: after, whole: before, mean: cost(changed, state.episode), off: [...off].sort().join(" ") });
-      if (all.disabled && document.activeElement === all) fresh.focus();
+      handOn(all, controls.fresh);
     }
 
     // Divergence at every question: of the whole network thin, of the changed one thick.

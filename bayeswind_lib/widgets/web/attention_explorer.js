@@ -4,8 +4,8 @@
 (function () {
   "use strict";
 
-  const { button, element, range, slider, statusLine, watchWidth } = bwExplorer;
-  const { drawBars, drawMap, entropy, episode, headGrid, pairEditor, posterior, tokensOf } = bwNetworkParts;
+  const { count, element, entropyBits: entropy, range, statusLine, watchWidth } = bwExplorer;
+  const { drawBars, drawMap, episode, episodeControls, headGrid, posterior, tokensOf } = bwNetworkParts;
   const FILE = "bijection-transformer-classroom-seed0";
 
   // What one head does at question k: share of its attention on the values shown, how evenly it is
@@ -25,14 +25,7 @@
     const state = { episode: episode(V, 1), question: Math.min(5, V - 1), layer: 0, head: 0, seed: 1 };
     let seen = null; // the pass on this episode
 
-    const question = slider(id, "question", "Pairs shown", [0, V - 1], state.question,
-      (k) => { state.question = k; update(); });
-    const fresh = button("New episode", "new", () => {
-      state.seed += 1;
-      state.episode = episode(V, state.seed);
-      run();
-    });
-    const editor = pairEditor(id, state, run);
+    const controls = episodeControls(id, state, update, run);
     const grid = headGrid(network, "Choose a head; on it, its attention on the values shown",
       (l, h) => coverage(seen.patterns[l][h], state.question).mass.toFixed(2),
       (l, h) => l === state.layer && h === state.head,
@@ -41,8 +34,8 @@
     const map = element("div", { class: "bw-chart" }), bars = element("div", { class: "bw-chart" });
 
     root.replaceChildren(
-      element("div", { class: "bw-controls" }, question.field, fresh),
-      element("p", { class: "bw-label" }, "The episode: choose any keys and values"), editor.field,
+      element("div", { class: "bw-controls" }, controls.question, controls.fresh),
+      element("p", { class: "bw-label" }, "The episode: choose any keys and values"), controls.pairs,
       element("p", { class: "bw-label" }, "Choose a head; on it: attention on the values shown"), grid.field,
       status, map, bars);
 
@@ -64,13 +57,11 @@
 
     function update() {
       const { layer, head, question: k } = state, now = coverage(seen.patterns[layer][head], k);
-      question.input.value = k;
-      question.output.textContent = k;
-      editor.draw();
+      controls.draw();
       grid.draw();
       const even = Number.isNaN(now.even) ? "" : ` Over them it is spread with evenness ${now.even.toFixed(2)} (1 is even).`;
-      status.textContent = `Layer ${layer}, head ${head}, asked for key ${state.episode.keys[k]} after ${k} ` +
-        `${k === 1 ? "pair" : "pairs"}: ${(100 * now.mass).toFixed(1)} % of its attention is on the values shown; ` +
+      status.textContent = `Layer ${layer}, head ${head}, asked for key ${state.episode.keys[k]} after ${count(k, "pair")}: ` +
+        `${(100 * now.mass).toFixed(1)} % of its attention is on the values shown; ` +
         `spread over all that it may see it would be ${(100 * uniform(k)).toFixed(1)} %.${even} ` +
         `Entropy of its attention: ${now.bits.toFixed(3)} bits.`;
       drawMap(map, seen.patterns[layer][head], state, `layer ${layer}, head ${head}`);

@@ -6,7 +6,8 @@
   "use strict";
 
   const {
-    axes, button, element, entropyBits: entropy, frame, generator, radios, shuffled, slider, statusLine, text, watchWidth,
+    axes, button, chipInFocus, count, element, entropyBits: entropy, frame, generator, handOn, radios, range, shuffled,
+    slider, statusLine, text, watchWidth,
   } = bwExplorer;
 
   // ---- the mathematics -----------------------------------------------------------------------
@@ -74,7 +75,6 @@
   // ---- small helpers -------------------------------------------------------------------------
 
   const bits = (value) => `${value.toFixed(3)} ${value === 1 ? "bit" : "bits"}`;
-  const count = (n, one, many) => `${n} ${n === 1 ? one : many}`;
 
   // ---- the explorer --------------------------------------------------------------------------
 
@@ -114,8 +114,7 @@
     }
 
     function change(action) {
-      const before = document.activeElement;
-      spot = root.contains(before) && before.dataset.chip ? before.dataset.chip : null;
+      spot = chipInFocus(root);
       action();
       update();
     }
@@ -134,13 +133,12 @@
       pairs.textContent = told.length ? `Pairs shown (key \u2192 value): ${told.join(", ")}` : "No pair shown yet.";
       root.dataset.entropy = row ? entropy(row) : "";
       root.dataset.pairs = episode.keys.length;
-      // A disabled button takes no keys: hand the focus on.
-      if (next.disabled && document.activeElement === next) fresh.focus();
-      if (back.disabled && document.activeElement === back) next.focus();
+      handOn(next, fresh);
+      handOn(back, next);
     }
 
     function drawChips(row) {
-      const numbers = Array.from({ length: episode.nValues }, (_, i) => i);
+      const numbers = range(episode.nValues);
       keyRow.replaceChildren(...numbers.map((key) => {
         const asked = episode.asked(key);
         const closed = episode.done || (asked && !episode.replacement);
@@ -183,14 +181,14 @@
 
   function describe(episode, row) {
     const k = episode.keys.length;
-    const after = `After ${count(k, "pair", "pairs")}: `;
+    const after = `After ${count(k, "pair")}: `;
     const left = row.filter((p) => p > 0).length;
     if (episode.asked(episode.key)) {
       return `${after}key ${episode.key} was asked before, its value is ${row.indexOf(1)}. ` +
         "1 value left, entropy 0.000 bits.";
     }
     const share = left === 1 ? "with probability 1" : `each with probability 1/${left} = ${(1 / left).toFixed(4)}`;
-    return `${after}key ${episode.key} is new. ${count(left, "value", "values")} left, ${share}. ` +
+    return `${after}key ${episode.key} is new. ${count(left, "value")} left, ${share}. ` +
       `Entropy ${left > 1 ? `log\u2082 ${left} = ` : ""}${bits(entropy(row))}.`;
   }
 
@@ -213,7 +211,7 @@
       const step = (f.right - f.left) / n;
       axes(f, [0, 0.5, 1], toY, "exact posterior (probability)", "value");
       const skip = step < 18 ? 2 : 1;
-      f.rects = Array.from({ length: n }, (_, value) => {
+      f.rects = range(n).map((value) => {
         const x = f.left + value * step;
         if (value % skip === 0) f.svg.append(text(x + step / 2, f.bottom + 17, String(value)));
         const kind = step < 22 ? "bw-bar bw-narrow" : "bw-bar";
@@ -255,13 +253,13 @@
     const top = Math.log2(n) * 1.06, last = episode.limit;
     const toY = (h) => f.bottom - (h / top) * (f.bottom - f.top);
     const toX = (i) => f.left + (i / last) * (f.right - f.left);
-    const ticks = Array.from({ length: Math.floor(top) + 1 }, (_, i) => i);
+    const ticks = range(Math.floor(top) + 1);
     axes(f, ticks, toY, "entropy (bits)", "pairs shown before the question");
     const stride = Math.max(1, Math.ceil(last / Math.max(2, (f.right - f.left) / 42)));
     for (let i = 0; i < last; i += stride) f.svg.append(text((toX(i) + toX(i + 1)) / 2, f.bottom + 17, String(i)));
     const stair = (hs) => hs.map((h, i) => `${i ? "L" : "M"}${toX(i)} ${toY(h)}H${toX(i + 1)}`).join("");
     if (!episode.replacement) { // with distinct keys the way down is known beforehand
-      const ahead = Array.from({ length: last }, (_, i) => Math.log2(n - i));
+      const ahead = range(last).map((i) => Math.log2(n - i));
       f.svg.append(element("path", { d: stair(ahead), class: "bw-ahead" }));
     }
     f.svg.append(element("path", { d: stair(heights), class: "bw-stairs" }));

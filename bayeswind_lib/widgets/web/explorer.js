@@ -49,6 +49,31 @@
   // The sentence that says in words what the drawings show, also to those who hear the page.
   const statusLine = () => element("p", { class: "bw-status", role: "status", "aria-live": "polite" });
 
+  // Which chip has the keyboard's focus, or null: chips are drawn anew, and the focus has to come back.
+  const chipInFocus = (root) => (root.contains(document.activeElement) && document.activeElement.dataset.chip) || null;
+
+  // A disabled button takes no keys: the focus goes on to another.
+  function handOn(from, to) {
+    if (from.disabled && document.activeElement === from) to.focus();
+  }
+
+  // ---- numbers -------------------------------------------------------------------------------
+
+  // A minus sign that is one, and no "-0.00".
+  function number(value, digits = 2) {
+    const words = value.toFixed(digits);
+    return Number(words) === 0 ? words.replace("-", "") : words.replace("-", "\u2212");
+  }
+  const count = (n, one) => `${n} ${one}${n === 1 ? "" : "s"}`;
+  const within = (value, reach) => Math.min(reach, Math.max(-reach, value));
+  const tenth = (value) => Math.round(value * 10) / 10;
+
+  // The least of 1, 2 and 5 times a power of ten that is not below a number.
+  function roundUp(value) {
+    const power = 10 ** Math.floor(Math.log10(value));
+    return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= value * (1 - 1e-9));
+  }
+
   // ---- drawings ------------------------------------------------------------------------------
 
   const text = (x, y, words, anchor = "middle", kind = "") =>
@@ -86,6 +111,12 @@
       t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
       return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
     };
+  }
+
+  // A standard normal number from two even ones (Box and Muller).
+  function normal(random) {
+    const size = Math.sqrt(-2 * Math.log(1 - random()));
+    return size * Math.cos(2 * Math.PI * random());
   }
 
   // The numbers 0 to n - 1, in order and in random order.
@@ -137,8 +168,16 @@
   // Divergence of the truth p from a prediction q; infinite where q rules out what can happen.
   const klBits = (p, q) => Math.max(0, p.reduce((sum, v, i) => (v > 0 ? sum + v * (Math.log2(v) - Math.log2(q[i])) : sum), 0));
 
+  // The same of Gaussians: of one with this variance, and between two [mean, variance].
+  const gaussianEntropyBits = (variance) => 0.5 * Math.log2(2 * Math.PI * Math.E * variance);
+  function gaussianKlBits([mean, variance], [other, wide]) {
+    const ratio = variance / wide;
+    return Math.max(0, (0.5 * (ratio + (mean - other) ** 2 / wide - 1 - Math.log(ratio))) / Math.LN2);
+  }
+
   window.bwExplorer = {
-    axes, button, element, entropyBits, frame, generator, klBits, radios, range, shuffled, slider, start, statusLine,
-    text, trace, watchWidth,
+    axes, button, chipInFocus, count, element, entropyBits, frame, gaussianEntropyBits, gaussianKlBits, generator, handOn,
+    klBits, normal, number, radios, range, roundUp, shuffled, slider, start, statusLine, tenth, text, trace, watchWidth,
+    within,
   };
 })();

@@ -8,8 +8,8 @@
   "use strict";
 
   const {
-    axes, button, element, entropyBits: entropy, frame, generator, klBits: divergence, radios, slider, statusLine,
-    text, trace, watchWidth,
+    axes, button, chipInFocus, count, element, entropyBits: entropy, frame, generator, handOn, klBits: divergence, radios,
+    range, slider, statusLine, text, trace, watchWidth,
   } = bwExplorer;
   const SIZE = 3, LENGTH = 20; // states and symbols; symbols that nature draws
   const CHAINS = { fast: { kappa: 0, least: 5 }, slow: { kappa: 20, least: 1 } };
@@ -18,7 +18,7 @@
 
   // ---- the mathematics -----------------------------------------------------------------------
 
-  const states = Array.from({ length: SIZE }, (_, i) => i);
+  const states = range(SIZE);
   const even = () => states.map(() => 1 / SIZE);
   const sum = (row) => row.reduce((total, p) => total + p, 0);
   const normalised = (row) => { const total = sum(row); return row.map((p) => p / total); };
@@ -243,8 +243,7 @@
     }
 
     function change(action) {
-      const before = document.activeElement;
-      spot = root.contains(before) && before.dataset.chip ? before.dataset.chip : null;
+      spot = chipInFocus(root);
       action();
       update();
     }
@@ -268,9 +267,8 @@
       matrix(moves, "Chance of the next state", episode.transition, "to", null);
       matrix(shows, "Chance of a symbol", episode.emission, "symbol", episode.seen ? episode.symbols[episode.seen - 1] : null);
       Object.assign(root.dataset, { seen: episode.seen, seed: episode.seed, entropy: entropy(all[0].rows[episode.seen]) });
-      // A disabled button takes no keys: hand the focus on.
-      if (next.disabled && document.activeElement === next) fresh.focus();
-      if (back.disabled && document.activeElement === back) next.focus();
+      handOn(next, fresh);
+      handOn(back, next);
     }
 
     function drawChips() {
@@ -310,7 +308,7 @@
     const n = episode.seen, exact = all[0].rows[n];
     if (!n) return `No symbol seen: every state has probability 1/3, entropy ${bits(entropy(exact))}.`;
     const others = all.slice(1).map((one) => ` ${one.label[0].toUpperCase()}${one.label.slice(1)}: KL ${bits(divergence(exact, one.rows[n]))}.`);
-    return `After ${n} ${n === 1 ? "symbol" : "symbols"}: the belief is ${exact.map(chance).join(", ")}, ` +
+    return `After ${count(n, "symbol")}: the belief is ${exact.map(chance).join(", ")}, ` +
       `entropy ${bits(entropy(exact))}.${others.join("")}`;
   }
 

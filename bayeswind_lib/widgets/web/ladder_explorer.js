@@ -6,8 +6,8 @@
   "use strict";
 
   const {
-    axes, button, element, frame, generator, klBits: divergence, radios, range, shuffled, slider, statusLine, text,
-    trace, watchWidth,
+    axes, button, count, element, frame, generator, klBits: divergence, radios, range, shuffled, slider, statusLine,
+    text, trace, watchWidth,
   } = bwExplorer;
   const VIEWS = {
     token: "its own token",
@@ -148,7 +148,7 @@
     root.replaceChildren(
       element("div", { class: "bw-controls" },
         choice("view", "A position sees", Object.entries(VIEWS).map(([view, words]) => [words, view])),
-        choice("replacement", "Asked is", [["each key once", false], ["keys that come back", true]]),
+        choice("replacement", "Asked are", [["distinct keys", false], ["keys with replacement", true]]),
         controls.pairs.field, controls.window.field, controls.nValues.field, fresh),
       strip, status, bars, curves,
       element("div", { class: "bw-scroll", tabindex: 0, role: "region", "aria-label": "Mean error of every view" }, means));
@@ -176,8 +176,7 @@
       const mean = (row) => row.reduce((sum, x) => sum + x, 0) / row.length;
       const left = guess.filter((p) => p > 0).length;
       status.textContent =
-        `After ${k} ${k === 1 ? "pair" : "pairs"}, who sees ${named(view)} has ${left} ` +
-        `${left === 1 ? "value" : "values"} left: ${bits(divergence(truth, guess))} bits from the posterior in this ` +
+        `After ${count(k, "pair")}, a position that sees ${named(view)} has ${count(left, "value")} left: ${bits(divergence(truth, guess))} bits from the posterior in this ` +
         `episode, on average ${bits(all[view][k])} at this question and ${bits(mean(all[view]))} over all ${V}.`;
       drawStrip(keys, values);
       drawBars(bars, guess, truth, keys[k]);

@@ -4,8 +4,7 @@
 (function () {
   "use strict";
 
-  const { axes, button, element, frame, range, shuffled, statusLine, text } = bwExplorer;
-  const { entropyBits: entropy, klBits: divergence } = bwOracles;
+  const { axes, button, element, frame, range, shuffled, slider, statusLine, text } = bwExplorer;
   const NEAR = "600px 0px"; // so far outside the window an explorer begins to load
 
   // ---- start ---------------------------------------------------------------------------------
@@ -80,7 +79,7 @@
 
   // The pairs, each with a menu for its key and one for its value. What is chosen changes places
   // with the pair that had it, so that every key and value stays there once.
-  function pairEditor(id, state, changed) {
+  function pairEditor(state, changed) {
     const list = element("ol", { class: "bw-episode", "aria-label": "The episode, pair by pair" });
     const menu = (kind, i) => {
       const row = state.episode[`${kind}s`];
@@ -100,6 +99,24 @@
       }, "key ", menu("key", i), " \u2192 ", menu("value", i))));
     }
     return { field: list, draw };
+  }
+
+  // What moves through state.episode: the question, another episode, and its pairs. After another
+  // question update() is called, after another episode run().
+  function episodeControls(id, state, update, run) {
+    const V = state.episode.keys.length, pairs = pairEditor(state, run);
+    const question = slider(id, "question", "Pairs shown", [0, V - 1], state.question, (k) => { state.question = k; update(); });
+    const fresh = button("New episode", "new", () => {
+      state.seed += 1;
+      state.episode = episode(V, state.seed);
+      run();
+    });
+    function draw() {
+      question.input.value = state.question;
+      question.output.textContent = state.question;
+      pairs.draw();
+    }
+    return { question: question.field, fresh, pairs: pairs.field, draw };
   }
 
   // One button a head, a row a layer: words(l, h) says what stands on it, pressed(l, h) whether it is down.
@@ -168,13 +185,5 @@
     }));
   }
 
-  // The least of 1, 2, 5, 10, 20, ... (and 0.1, 0.2, ...) that is not below a number.
-  function roundUp(height) {
-    const power = 10 ** Math.floor(Math.log10(height));
-    return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= height);
-  }
-
-  window.bwNetworkParts = {
-    divergence, drawBars, drawMap, entropy, episode, headGrid, pairEditor, posterior, roundUp, start, tokensOf,
-  };
+  window.bwNetworkParts = { drawBars, drawMap, episode, episodeControls, headGrid, posterior, start, tokensOf };
 })();

@@ -6,18 +6,18 @@
 (function () {
   "use strict";
 
-  const { axes, button, element, frame, range, slider, statusLine, text, trace, watchWidth } = bwExplorer;
+  const {
+    axes, button, element, entropyBits, frame, gaussianEntropyBits, gaussianKlBits, klBits, range, roundUp, slider,
+    statusLine, text, trace, watchWidth,
+  } = bwExplorer;
   const MOST = 40; // bars side by side; of more outcomes the likeliest are drawn
 
   // ---- numbers ---------------------------------------------------------------------------------
 
   // A forecast and its measures, of both kinds of outcome; all in bits.
   const MEASURES = {
-    categorical: { entropy: bwOracles.entropyBits, divergence: bwOracles.klBits },
-    gaussian: {
-      entropy: ([, variance]) => 0.5 * Math.log2(2 * Math.PI * Math.E * variance),
-      divergence: ([m, v], [n, w]) => Math.max(0, (0.5 * (v / w + (m - n) ** 2 / w - 1 - Math.log(v / w))) / Math.LN2),
-    },
+    categorical: { entropy: entropyBits, divergence: klBits },
+    gaussian: { entropy: ([, variance]) => gaussianEntropyBits(variance), divergence: gaussianKlBits },
   };
 
   // What the network in the page says at the scored positions, as the library exports it.
@@ -173,12 +173,7 @@
       if (n.target >= low && n.target <= high) f.svg.append(element("line", { x1: toX(n.target), x2: toX(n.target), y1: f.top, y2: f.bottom, class: "bw-now" }));
     }
 
-    // The least of 1, 2 and 5 times a power of ten that is at least x; and a tick's number in few letters.
-    function roundUp(x) {
-      const unit = 10 ** Math.floor(Math.log10(x));
-      return [1, 2, 5, 10].map((m) => m * unit).find((v) => v >= x * (1 - 1e-9));
-    }
-
+    // A tick's number in few letters.
     function short(v) {
       const rounded = Number(v.toPrecision(2));
       return [String(rounded), rounded.toExponential()].sort((a, b) => a.length - b.length)[0];

@@ -4,7 +4,7 @@
 (function () {
   "use strict";
 
-  const { generator, range, shuffled } = bwExplorer;
+  const { count, generator, range, shuffled } = bwExplorer;
 
   // Every file that the playground may ask for, with its size in bytes, so that a reader knows it
   // before the download. Strict JSON: Python reads it too, and writes these files into the site.
@@ -31,7 +31,6 @@
     }
   };
 
-  const count = (n, one) => `${n} ${one}${n === 1 ? "" : "s"}`;
   const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
 
   // How far a network's answer is from the truth: bits, and probability for `variation`.

@@ -5,7 +5,10 @@
 (function () {
   "use strict";
 
-  const { button, element, frame, generator, slider, statusLine, text, trace, watchWidth } = bwExplorer;
+  const {
+    button, count, element, frame, gaussianEntropyBits: entropy, gaussianKlBits: kl, generator, handOn, normal, number,
+    slider, statusLine, tenth, text, trace, watchWidth, within,
+  } = bwExplorer;
   const REACH = 3, TALL = 5; // the picture shows t from -3 to 3 and y from -5 to 5
 
   // ---- the mathematics -----------------------------------------------------------------------
@@ -32,33 +35,11 @@
     return [mean[0] + mean[1] * t, noise ** 2 + p + 2 * q * t + r * t * t];
   }
 
-  // Bits: of a Gaussian's width, between two Gaussians [mean, variance], and learned of the line.
-  const entropy = (variance) => 0.5 * Math.log2(2 * Math.PI * Math.E * variance);
-  function kl([mean, variance], [other, wide]) {
-    const ratio = variance / wide;
-    return Math.max(0, (0.5 * (ratio + (mean - other) ** 2 / wide - 1 - Math.log(ratio))) / Math.LN2);
-  }
+  // Bits that are learned of the line.
   const learned = ({ covariance: [[p, q], [, r]] }) => -0.5 * Math.log2(p * r - q * q);
 
   // The last points only: what a reader with a short memory still has.
   const recent = (points, memory) => points.slice(Math.max(0, points.length - memory));
-
-  // A standard normal number, of two even ones.
-  function normal(random) {
-    return Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
-  }
-
-  const within = (value, reach) => Math.min(reach, Math.max(-reach, value));
-  const tenth = (value) => Math.round(value * 10) / 10;
-
-  // ---- small helpers -------------------------------------------------------------------------
-
-  // A minus sign that is one, and no "-0.00".
-  function number(value, digits = 2) {
-    const text = value.toFixed(digits);
-    return Number(text) === 0 ? text.replace("-", "") : text.replace("-", "\u2212");
-  }
-  const count = (n, one, many) => `${n} ${n === 1 ? one : many}`;
 
   // ---- the explorer --------------------------------------------------------------------------
 
@@ -138,7 +119,7 @@
       const exact = belief(points, noise), short = belief(recent(points, memory), noise);
       const truth = predict(exact, asked, noise), guess = predict(short, asked, noise);
       back.disabled = points.length === 0;
-      if (back.disabled && document.activeElement === back) next.focus();
+      handOn(back, next);
       status.textContent = describe(points, asked, noise, memory, exact, truth, guess);
       toPoint = drawBands(bands, { points, noise, memory, asked, exact, short, truth, id }, (point) => {
         points.push(point);
@@ -162,10 +143,10 @@
   const pair = ([mean, variance]) => `${number(mean)} \u00b1 ${number(Math.sqrt(variance))}`;
 
   function describe(points, asked, noise, memory, exact, truth, guess) {
-    return `After ${count(points.length, "point", "points")}, ${number(learned(exact))} bits are learned about the line. ` +
+    return `After ${count(points.length, "point")}, ${number(learned(exact))} bits are learned about the line. ` +
       `At t = ${number(asked, 1)} the exact prediction is ${pair(truth)} (one standard deviation), ` +
       `entropy ${number(entropy(truth[1]))} bits, of which the noise alone makes ${number(entropy(noise ** 2))}. ` +
-      `A memory of ${count(memory, "point", "points")} predicts ${pair(guess)}, KL ${number(kl(truth, guess), 3)} bits.`;
+      `A memory of ${count(memory, "point")} predicts ${pair(guess)}, KL ${number(kl(truth, guess), 3)} bits.`;
   }
 
   // ---- the drawings --------------------------------------------------------------------------
@@ -188,7 +169,7 @@
   // on the screen becomes such a point.
   function drawBands(box, s, choose) {
     const label = `Predictions over t from ${number(-REACH, 0)} to ${REACH}, two standard deviations to both sides. ` +
-      `At t = ${number(s.asked, 1)}: exact ${pair(s.truth)}. ${count(s.points.length, "point", "points")} shown.`;
+      `At t = ${number(s.asked, 1)}: exact ${pair(s.truth)}. ${count(s.points.length, "point")} shown.`;
     const f = frame(box, 330, label);
     const toX = (t) => f.left + ((t + REACH) / (2 * REACH)) * (f.right - f.left);
     const toY = (y) => f.bottom - ((y + TALL) / (2 * TALL)) * (f.bottom - f.top);
@@ -256,5 +237,5 @@
       element("circle", { cx: toX(now.mean[0]), cy: toY(now.mean[1]), r: 3.5, class: "bw-centre" }));
   }
 
-  bwExplorer.start("regression", "Regression explorer", mount, { belief, predict, entropy, kl, learned, recent, normal });
+  bwExplorer.start("regression", "Regression explorer", mount, { belief, predict, entropy, kl, learned, recent });
 })();

@@ -5,7 +5,9 @@
 (function () {
   "use strict";
 
-  const { axes, button, element, frame, radios, slider, statusLine, text, trace, watchWidth } = bwExplorer;
+  const {
+    axes, button, count, element, frame, number, radios, slider, statusLine, tenth, text, trace, watchWidth, within,
+  } = bwExplorer;
   const REACH = 3; // the plane shows both coordinates from -3 to 3
   const MOST = 2; // the longest error along one coordinate
   const START = { scores: [0.5, 0, -0.5], values: [[1.2, 0.3], [-0.8, 1], [-0.2, -1.2]], error: [1, 0.4] };
@@ -44,14 +46,7 @@
 
   // ---- small helpers -------------------------------------------------------------------------
 
-  // A minus sign that is one, and no "-0.00".
-  function number(value, digits = 2) {
-    const words = value.toFixed(digits);
-    return Number(words) === 0 ? words.replace("-", "") : words.replace("-", "\u2212");
-  }
   const signed = (value, digits = 2) => (Number(value.toFixed(digits)) > 0 ? "+" : "") + number(value, digits);
-  const within = (value, reach) => Math.min(reach, Math.max(-reach, value));
-  const tenth = (value) => Math.round(value * 10) / 10;
   const pair = (point) => `(${number(point[0])}, ${number(point[1])})`;
 
   // ---- the explorer --------------------------------------------------------------------------
@@ -144,7 +139,7 @@
 
     function describe(now) {
       const actual = now.newLoss - now.loss, best = now.advantage.indexOf(Math.max(...now.advantage));
-      const steps = `${taken === 0 ? "No step" : taken === 1 ? "1 step" : `${taken} steps`} taken. `;
+      const steps = `${taken === 0 ? "No step" : count(taken, "step")} taken. `;
       const gain = `The loss is ${number(now.loss, 3)}; the next step should change it by ${number(now.predicted, 3)}, to ` +
         `first order, and changes it by ${number(actual, 3)}`;
       const ratio = Math.abs(now.predicted) > 1e-9 ? `, ${number(actual / now.predicted)} times as much. ` : ". ";

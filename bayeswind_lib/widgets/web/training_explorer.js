@@ -5,8 +5,10 @@
 (function () {
   "use strict";
 
-  const { axes, button, element, frame, range, slider, statusLine, text, trace, watchWidth } = bwExplorer;
-  const { divergence, drawBars, drawMap, episode, headGrid, pairEditor, posterior, tokensOf } = bwNetworkParts;
+  const {
+    axes, count, element, frame, klBits: divergence, range, slider, statusLine, text, trace, watchWidth,
+  } = bwExplorer;
+  const { drawBars, drawMap, episode, episodeControls, headGrid, posterior, tokensOf } = bwNetworkParts;
   const FILE = "snapshots/bijection-transformer-classroom-snapshots-seed0";
 
   // Mean total variation between a head's attention now and at the end, over the questions from 1 on.
@@ -22,14 +24,7 @@
     let seen = []; // the pass of every snapshot on this episode
 
     const moment = slider(id, "moment", "Updates", [0, last], last, (i) => { state.moment = i; update(); });
-    const question = slider(id, "question", "Pairs shown", [0, V - 1], state.question,
-      (k) => { state.question = k; update(); });
-    const fresh = button("New episode", "new", () => {
-      state.seed += 1;
-      state.episode = episode(V, state.seed);
-      run();
-    });
-    const editor = pairEditor(id, state, run);
+    const controls = episodeControls(id, state, update, run);
     const far = (l, h) => distance(seen[state.moment].patterns[l][h], seen[last].patterns[l][h]);
     const grid = headGrid(networks[last], "Choose a head; on it, how far its attention is from where it ends",
       (l, h) => far(l, h).toFixed(2), (l, h) => l === state.layer && h === state.head,
@@ -39,10 +34,10 @@
     const course = element("div", { class: "bw-chart" });
 
     root.replaceChildren(
-      element("div", { class: "bw-controls" }, moment.field, question.field, fresh),
+      element("div", { class: "bw-controls" }, moment.field, controls.question, controls.fresh),
       element("p", { class: "bw-label" }, "Choose a head; on it: distance of its attention from where it ends"), grid.field,
       status, course, bars, map,
-      element("p", { class: "bw-label" }, "The episode: choose any keys and values"), editor.field);
+      element("p", { class: "bw-label" }, "The episode: choose any keys and values"), controls.pairs);
 
     function run() {
       seen = networks.map((network) => network.run(tokensOf(state.episode)));
@@ -57,12 +52,10 @@
       moment.input.value = i;
       moment.input.setAttribute("aria-valuetext", `${steps[i]} updates`);
       moment.output.textContent = steps[i];
-      question.input.value = k;
-      question.output.textContent = k;
-      editor.draw();
+      controls.draw();
       grid.draw();
       status.textContent = `After ${steps[i]} updates the network is ${cost(i).toFixed(3)} bits from the exact posterior in this ` +
-        `episode (at its end ${cost(last).toFixed(3)}); at key ${state.episode.keys[k]}, after ${k} ${k === 1 ? "pair" : "pairs"}, ` +
+        `episode (at its end ${cost(last).toFixed(3)}); at key ${state.episode.keys[k]}, after ${count(k, "pair")}, ` +
         `${divergence(posterior(state.episode, k), seen[i].probabilities[k]).toFixed(3)}. The attention of layer ${l}, head ${h} is ${far(l, h).toFixed(2)} from where it ` +
         `ends (total variation, 0 to 1; at the start ${distance(seen[0].patterns[l][h], seen[last].patterns[l][h]).toFixed(2)}).`;
       drawCourse(course);
