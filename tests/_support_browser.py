@@ -52,7 +52,8 @@ OVERFLOW = """() => {
   return found.slice(0, 8);
 }"""
 # What a reader takes for whole although it goes on: formulas, code, outputs, tables and their captions. What
-# scrolls has to fade at its edge and to say so; a formula may not run beneath its number; a line of code
+# scrolls has to fade at its edge and to say so; a formula may not run beneath its number, nor a line begin
+# with the full stop behind one; a line of code
 # that fits the house's 88 columns is not broken on a desktop, and no line of code is cut anywhere.
 CUT = """() => {
   const found = [], page = document.documentElement.clientWidth, desktop = page >= 1200;
@@ -70,6 +71,19 @@ CUT = """() => {
     if (b.left < 0 || b.right > page + 1) say('a number of a formula is cut', box);
     if (a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1) say('a formula and its number meet', box);
     if (goesOn(formula) && b.bottom > a.top + 1 && a.bottom > b.top + 1) say('a formula is cut for its number', box);
+  }
+  // A formula is a box of its own: a line could end before the comma behind it, or behind a bracket before it.
+  for (const formula of all('mjx-container:not([display])')) {
+    const here = formula.getBoundingClientRect(), span = formula.parentElement;
+    for (const [side, at] of [['nextSibling', 0], ['previousSibling', -1]]) {
+      const words = span[side]?.nodeType === Node.TEXT_NODE ? span[side].data : '';
+      if (!/[^\\s\\u2010-\\u2015-]/.test(words.at(at) ?? ' ')) continue;
+      const letter = document.createRange(), first = at ? words.length - 1 : 0;
+      letter.setStart(span[side], first);
+      letter.setEnd(span[side], first + 1);
+      const there = letter.getBoundingClientRect();
+      if (at ? there.left > here.right - 1 : there.right < here.left + 1) say('a line ends at a formula', span.parentElement);
+    }
   }
   for (const box of all('pre')) {
     const lines = [...box.querySelectorAll(':scope > span[id^="line-"]')];

@@ -117,6 +117,7 @@ def test_nothing_is_cut_that_looks_whole(visits):
 @pytest.mark.parametrize(("size", "style", "what"), [
     ("phone", ".bw-wide { mask-image: none !important; -webkit-mask-image: none !important }", "a formula goes on without a sign"),
     ("phone", ".bd-article div.math { flex-wrap: nowrap !important }", "a formula is cut for its number"),
+    ("phone", ".bw-whole { white-space: normal !important }", "a line ends at a formula"),
     ("phone", ".bd-article pre > span { white-space: pre !important }", "a text is cut"),
     ("phone", ".bd-article table > caption { max-width: none !important; position: static !important; width: 40rem }", "a caption is cut"),
     ("desktop", ".bd-article pre { font-size: 14px !important }", "a line is broken"),

@@ -28,6 +28,7 @@ from _support_site import (
 
 import bayeswind_lib as bw
 
+import bayeswind_book
 import bayeswind_data
 import bayeswind_light
 
@@ -44,7 +45,7 @@ LARGEST_GAP = re.compile(
 
 # Code that a page shows, and a number so small that another processor prints other digits.
 UNSEEN = re.compile(r'<script.*?</script>|<div class="highlight-ipython3.*?</pre>', re.S)
-ROUNDING = re.compile(r"(?<![\w.#-])\d(?:\.\d+)?e-(?:1[3-9]|[2-9]\d)\b")
+ROUNDING = re.compile(r"(?<![\w.#-])(?:\d(?:\.\d+)?e-|10<sup>\u2212)(?:1[3-9]|[2-9]\d)\b")
 
 
 def digits_of_rounding(page: str) -> list[str]:
@@ -61,6 +62,31 @@ def test_digits_of_rounding_are_seen():
     text = '<p>equal to <span>3e-16</span></p><td>2.17e-19</td><img alt="gap 8.9e-16 at 3"><td>1e-9</td>'
     code = '<div class="highlight-ipython3 notranslate"><pre>x < 1e-14</pre></div><script>let e = 1e-15</script>'
     assert digits_of_rounding(text + code) == ["3e-16", "2.17e-19", "8.9e-16"]
+    assert len(digits_of_rounding("<p>" + powers("off by 4e-15") + powers("and 4e-9"))) == 1
+
+
+def powers(text: str) -> str:
+    """A page's text with its powers of ten."""
+    return bayeswind_book.EXPONENT.sub(bayeswind_book.power_of_ten, text)
+
+
+@pytest.mark.parametrize("text, mended", [
+    ("<p>are 2.43e+18 maps</p>", "<p>are <b>2.43 \u00d7 10<sup>18</sup></b> maps</p>"),
+    ("<i>1e-04</i>.", "<i><b>10<sup>\u22124</sup></b></i>."),
+    ("<td>1.0e-3</td> <code>2e-5</code> <a title='3e-5'>", "<td>1.0e-3</td> <code>2e-5</code> <a title='3e-5'>"),
+    ("at M1, so (M2), and M3 is", "at <b>M1,</b> so <b>(M2),</b> and M3 is"),
+    ("an M1-dimensional M2&#8217;s", "an <b>M1-</b>dimensional <b>M2&#8217;s</b>"),
+    ('(<span class="pasted-text">6.5</span> %)', '(<b><span class="pasted-text">6.5</span> %</b>)'),
+    ("0.2 bits of 3 bitsets", "<b>0.2 bits</b> of 3 bitsets"),
+    ('<h2><a title="5 % M">5</a></h2><pre>5 % M1,</pre>', '<h2><a title="5 % M">5</a></h2><pre>5 % M1,</pre>'),
+])  # fmt: skip
+def test_what_belongs_together_stays_on_one_line(text, mended):
+    """Formulas are written M1, M2, ... here, and the element that book.css keeps on one line b."""
+    for number in "123":
+        formula = f'<span class="math notranslate nohighlight">\\({number}\\)</span>'
+        text, mended = (words.replace(f"M{number}", formula) for words in (text, mended))
+    found = bayeswind_book.WHOLE.sub(bayeswind_book.whole, powers(text))
+    assert found == mended.replace("<b>", '<span class="bw-whole">').replace("</b>", "</span>")
 
 
 def test_the_book_has_its_pages(site):

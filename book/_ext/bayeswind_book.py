@@ -6,6 +6,8 @@
 - a build with warnings is forgotten, so that the next one warns again;
 - the labels, numbers and glued values of the build are written down for the notebooks;
 - a page's head says what the page is about, in its own words, for search engines and previews;
+- no line ends between a formula and its full stop, or a number and its unit; 2.4e-5 in a sentence
+  is a power of ten;
 - each line of code is an element, so that a long one can be broken on a narrow screen;
 - an explorer's script is loaded on the pages that have the explorer, with the weights of the
   network that it runs, and thebe's on none; the playground's weights wait until they are asked for;
@@ -34,10 +36,22 @@ LOGGER = logging.getLogger(__name__)
 LIBRARY = "bayeswind_lib"
 WEB = "bayeswind_lib/widgets/web"  # scripts that the pages share with notebooks
 SCRIPTS = {".js", ".css", ".wat"}  # no cell's output depends on one
-# A number with an exponent in a sentence, where a line must not end behind its hyphen; or what is
-# left as it is.
+# Parts of a page in which nothing is mended: code, drawings, attributes of elements.
+AS_IT_IS = r"<(pre|script|style|svg|code|title)\b.*?</\1>"
+# A number with an exponent in a sentence; in tables it stays as it is written.
 EXPONENT = re.compile(
-    r"<(pre|script|style|svg|code|td|th|title)\b.*?</\1>|<[^>]*>|(?<![\w.-])(\d[\d.]*e-\d+)", re.S
+    AS_IT_IS + r'|<(td|th)\b.*?</\2>|<span class="math .*?</span>|<[^>]*>'
+    r"|(?<![\w.-])(?P<digits>\d[\d.]*)e(?P<sign>[+-])0*(?P<power>\d+)",
+    re.S,
+)
+# What no line may end within: a formula with what touches it, a number with its unit.
+WHOLE = re.compile(
+    AS_IT_IS + r"|(?P<open>[(\[\u201c]*)"
+    r'(?P<math><span class="math notranslate nohighlight">[^<]*</span>)'
+    r"(?P<close>(?:&[#\w]+;|[^\s<&-]){,8}-?)"
+    r'|(?P<number>(?:<span class="pasted-text">[^<\s]{1,12}</span>|(?<![\w.,-])\d[\d.,]*)'
+    r"\s(?:%|(?:bits?|nats?)\b))|<[^>]*>",
+    re.S,
 )
 SENTENCE = 60  # letters: what is shorter describes no page
 MATHJAX = ("tex-chtml.js", "output/chtml/fonts/woff-v2", "input/tex/extensions")
@@ -210,9 +224,19 @@ def is_widget_state(script) -> bool:
     return kind.startswith("application/vnd.jupyter.widget")
 
 
-def unbroken(match: re.Match) -> str:
-    """A match of EXPONENT: the number in an element that book.css keeps on one line."""
-    return f'<span class="bw-number">{match[2]}</span>' if match[2] else match[0]
+def power_of_ten(match: re.Match) -> str:
+    """A match of EXPONENT: 2.4e+18 as it is written by hand, and on one line."""
+    if not match["power"]:
+        return match[0]
+    power = match["sign"].replace("+", "").replace("-", "\u2212") + match["power"]
+    digits = "" if float(match["digits"]) == 1 else f"{match['digits']} \u00d7 "
+    return f'<span class="bw-whole">{digits}10<sup>{power}</sup></span>'
+
+
+def whole(match: re.Match) -> str:
+    """A match of WHOLE: what belongs together, in an element that book.css keeps on one line."""
+    alone = not (match["number"] or match["open"] or match["close"])
+    return match[0] if alone else f'<span class="bw-whole">{match[0]}</span>'
 
 
 def tidy_page(app, pagename, templatename, context, doctree):
@@ -232,7 +256,7 @@ def tidy_page(app, pagename, templatename, context, doctree):
     # docutils puts entries into a list without calling them its items: an error for screen readers.
     body = context.get("body", "")
     body = body.replace('role="doc-biblioentry"', 'role="listitem"')
-    context["body"] = EXPONENT.sub(unbroken, body)
+    context["body"] = WHOLE.sub(whole, EXPONENT.sub(power_of_ten, body))
 
 
 def add_explorers(app, pagename, templatename, context, doctree):
