@@ -12,6 +12,7 @@ import textwrap
 from contextlib import suppress
 from functools import cache
 from html.parser import HTMLParser
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
@@ -199,6 +200,66 @@ def test_a_title_counts_as_a_first_use_but_a_goal_does_not():
     assert bt.is_prose(title, titles=True) and not bt.is_prose(title)
     assert not bt.is_prose(goal, titles=True)
     assert bt.section_of(title) == bt.section_of(body) == ("bits", "Bits")
+
+
+BOOK = """[[symbol]]
+key = "k"
+tex = "K"
+code = []
+means = "Questions."
+[[term]]
+name = "bit"
+means = "A unit."
+[[term]]
+name = "probe"
+means = "A tool."
+start = "02_second"
+[[term]]
+name = "null"
+means = "A control."
+not_in = ["01_first"]
+[[term]]
+name = "mask"
+means = "It hides."
+"""
+
+
+def page_of(*sections: str) -> nodes.section:
+    """A chapter of sections that say something; what stands between dollars is a formula."""
+    made = nodes.section("", nodes.title("", "A chapter"))
+    for number, words in enumerate(sections, 1):
+        parts = [nodes.math("", part) if i % 2 else nodes.Text(part) for i, part in enumerate(words.split("$"))]
+        made += nodes.section("", nodes.title("", f"Part {number}"), nodes.paragraph("", "", *parts), ids=[f"part-{number}"])
+    return made
+
+
+def test_the_first_use_is_the_first_chapter_and_section_in_reading_order(tmp_path):
+    """Read in another order than the book's, of words that come back, or mean something else before."""
+    (tmp_path / "book").mkdir()
+    (tmp_path / "book" / "glossary.toml").write_text(BOOK)
+    order = ["chapters/03_zeroth", "chapters/01_first", "chapters/02_second"]
+    env = SimpleNamespace(config=SimpleNamespace(root_doc="intro"), toctree_includes={"intro": order})
+    app = SimpleNamespace(env=env, srcdir=tmp_path)
+    said = {
+        "chapters/01_first": ["A probe.", "A bit; a null; a mask.", "A bit with $K$.", "Of $K$ there are more."],
+        "chapters/02_second": ["A null.", "A probe and a bit with $K$.", "A probe and a null."],
+        "chapters/03_zeroth": ["A mask."],
+    }
+    for env.docname, sections in said.items():
+        bt.note_uses(app, page_of(*sections))
+    symbols, terms = bt.read(tmp_path / "book" / "glossary.toml")
+    found = {entry.anchor: bt.first_use(env, entry) for entry in (*symbols, *terms)}
+    assert found == {
+        "symbol-k": ("chapters/01_first", "part-3", "Part 3"),
+        "term-bit": ("chapters/01_first", "part-2", "Part 2"),
+        "term-probe": ("chapters/02_second", "part-2", "Part 2"),
+        "term-null": ("chapters/02_second", "part-1", "Part 1"),
+        "term-mask": ("chapters/03_zeroth", "part-1", "Part 1"),
+    }
+    bt.forget_uses(app, env, "chapters/01_first")
+    assert bt.first_use(env, terms[0]) == ("chapters/02_second", "part-2", "Part 2")
+    bt.forget_uses(app, env, "chapters/02_second")
+    assert bt.first_use(env, terms[0]) is None
 
 
 # ---- the built pages ----------------------------------------------------------------------------
