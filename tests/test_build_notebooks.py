@@ -509,7 +509,7 @@ def test_the_cache_key_covers_code_weights_and_records(tmp_path):
     for path in sorted(library.rglob("*.*")):
         path.write_text("2")
         keys.add(bayeswind_book.library_key(tmp_path))
-    for name in ("__pycache__/a.pyc", "widgets/web/a.js", "widgets/web/a.css", "widgets/web/a.wat"):
+    for name in ("__pycache__/a.pyc", "ledger/records/.r.json.lock", "widgets/web/a.js", "widgets/web/a.css", "widgets/web/a.wat"):
         (library / name).parent.mkdir(parents=True, exist_ok=True)
         (library / name).write_text("3")
         keys.add(bayeswind_book.library_key(tmp_path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from _support import ROOT
+from _support import HANGS, ROOT
 
 from bayeswind_lib import training
 from bayeswind_lib.checkpoints import CheckpointError
@@ -228,7 +229,7 @@ def test_many_who_write_at_once_lose_no_row(tmp_path):
     keys = [f"run{number:02}" for number in range(24)]
 
     def take(key: str) -> None:
-        queue.take_down([{"key": key}], {key: {"steps": 1}}, record, tmp_path)
+        queue.take_down([{"key": key}], {key: {"steps": 1}}, record)
 
     threads = [threading.Thread(target=take, args=(key,)) for key in keys]
     for thread in threads:
@@ -238,10 +239,54 @@ def test_many_who_write_at_once_lose_no_row(tmp_path):
     assert [row["key"] for row in queue.recorded(record)] == keys
 
 
+def test_two_queues_with_folders_of_their_own_write_one_record_in_turn(smooth, plan, tmp_path, monkeypatch):
+    """What one queue takes down waits for the other, which has read the record and not written it yet."""
+    entries, record = queue.entries(plan), tmp_path / "queue.json"
+    for number, folder in enumerate(("left", "right")):
+        path = row_path(entries[1 + number].cell, tmp_path / folder)
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(read_row(entries[1 + number].cell, smooth[0])))
+    read, write = threading.Event(), queue.write_atomically
+    tried = threading.Semaphore(0)
+    owned_now = queue.owned
+
+    @contextlib.contextmanager
+    def counted(path):
+        with owned_now(path) as mine:
+            if not mine:
+                tried.release()
+            yield mine
+
+    def late(path, content):
+        """The first to write waits until the other was refused, or is done."""
+        if not read.is_set():
+            read.set()
+            assert tried.acquire(timeout=HANGS)
+        write(path, content)
+
+    monkeypatch.setattr(queue, "owned", counted)
+    monkeypatch.setattr(queue, "write_atomically", late)
+    left = threading.Thread(target=queue.collect, args=(entries, tmp_path / "left", record))
+    left.start()
+    assert read.wait(HANGS)
+    queue.collect(entries, tmp_path / "right", record)
+    tried.release()
+    left.join()
+    assert {row["key"] for row in queue.recorded(record)} == {entry.cell.key for entry in entries[1:3]}
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a git checkout")
+def test_the_lock_of_the_record_is_no_part_of_the_repository():
+    lock = queue.record_lock(queue.record_path())
+    assert lock.parent == queue.record_path().parent
+    ignored = subprocess.run(["git", "check-ignore", "-q", lock.relative_to(ROOT)], cwd=ROOT)
+    assert ignored.returncode == 0
+
+
 def test_rows_that_no_plan_names_any_more_stay(tmp_path):
     record = tmp_path / "queue.json"
-    queue.take_down([{"key": "b"}], {"b": {}}, record, tmp_path)
-    queue.take_down([{"key": "a", "kl": 1}, {"key": "b", "kl": 2}], {"a": {}, "b": {}}, record, tmp_path)
+    queue.take_down([{"key": "b"}], {"b": {}}, record)
+    queue.take_down([{"key": "a", "kl": 1}, {"key": "b", "kl": 2}], {"a": {}, "b": {}}, record)
     assert queue.recorded(record) == [{"key": "a", "kl": 1, "recipe": {}}, {"key": "b", "recipe": {}}]
 
 
@@ -286,7 +331,7 @@ def test_the_status_shows_what_stands_and_what_is_next(smooth, plan, tmp_path):
     run.step, run.seconds = 40, 30.0
     loop.save_state(run, tmp_path / "runs" / recall.key)
     record = tmp_path / "queue.json"
-    queue.take_down([read_row(short, smooth[0])], queue.recipes_of(entries), record, tmp_path)
+    queue.take_down([read_row(short, smooth[0])], queue.recipes_of(entries), record)
     with owned(tmp_path / "runs" / recall.key / "lock"):
         lines = queue.status(entries, tmp_path, record)
     assert [line.split()[0] for line in lines[:-1]] == ["done", "running", "next", "next", "next"]

@@ -120,14 +120,19 @@ def recorded(path: Path) -> list[dict]:
         raise CheckpointError(f"{path}: not a record of runs ({problem}); restore it from the repository") from None
 
 
-def take_down(rows: Iterable[dict], recipes: dict[str, dict], path: Path, folder: Path) -> None:
+def record_lock(path: Path) -> Path:
+    """What whoever writes a record holds: a hidden file beside it, which git ignores."""
+    return path.with_name(f".{path.name}.lock")
+
+
+def take_down(rows: Iterable[dict], recipes: dict[str, dict], path: Path) -> None:
     """Add rows to the record, with their recipes; a row that is there already stays as it is.
 
-    Whoever writes holds a lock in the folder, so that of two processes none loses a row.
+    Whoever writes holds the record's lock, so that of two processes, also of two queues, none loses a row.
     """
     rows = list(rows)
-    while True:
-        with owned(folder / "record.lock") as mine:
+    while rows:
+        with owned(record_lock(path)) as mine:
             if mine:
                 kept = {row["key"]: row for row in recorded(path)}
                 new = {row["key"]: row | {"recipe": recipes[row["key"]]} for row in rows if row["key"] not in kept}
@@ -140,7 +145,7 @@ def take_down(rows: Iterable[dict], recipes: dict[str, dict], path: Path, folder
 
 def collect(plan: list[Entry], folder: Path, path: Path) -> set[str]:
     """Take down what has ended in the folder, also by a process killed before it could; the keys of all that is done."""
-    take_down(read_rows((entry.cell for entry in plan), folder), recipes_of(plan), path, folder)
+    take_down(read_rows((entry.cell for entry in plan), folder), recipes_of(plan), path)
     return {row["key"] for row in recorded(path)}
 
 
@@ -174,7 +179,7 @@ def work(
         [entry.cell for entry in plan if entry.cell.key not in done], folder,
         workers=0 if workers == 1 else workers, threads_per_worker=threads, report=report,
         n_episodes=n_episodes, device=device, pulse=MINUTE,
-        finished=lambda row: take_down([row], recipes, path, folder),
+        finished=lambda row: take_down([row], recipes, path),
     )
     done = collect(plan, folder, path)
     return sum(entry.cell.key not in done for entry in plan)

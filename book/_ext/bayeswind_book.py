@@ -65,7 +65,8 @@ def library_key(root: Path) -> str:
     digest = hashlib.sha256((root / "requirements.txt").read_bytes())
     for path in sorted((root / LIBRARY).rglob("*")):
         script = path.suffix in SCRIPTS and root / WEB in path.parents
-        if path.is_file() and not script and "__pycache__" not in path.parts:
+        hidden = path.name.startswith(".")  # locks, and what is being written
+        if path.is_file() and not script and not hidden and "__pycache__" not in path.parts:
             digest.update(path.relative_to(root).as_posix().encode() + b"\0")
             digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:12]
