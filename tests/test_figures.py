@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+import re
 import subprocess
 import sys
 import warnings
@@ -363,11 +364,24 @@ def test_a_table_is_a_table_for_every_reader():
     shown = figures.table([{"predictor": "a <b>", "KL (bits)": 1.26811, "episodes": 128_000},
                            {"predictor": "c", "KL (bits)": float("inf"), "episodes": None}], "Two rows")  # fmt: skip
     markup = shown._repr_html_()
-    assert markup.count('<th scope="col">') == 3 and markup.count('<th scope="row">') == 2
+    assert markup.count('<th scope="col"') == 3 and markup.count('<th scope="row">') == 2
     assert "<caption>Two rows</caption>" in markup and "a &lt;b&gt;" in markup
-    assert "1.2681" in markup and "infinite" in markup and "128,000" in markup
+    assert "1.2681" in markup and ">infinite<" in markup and "ch\">infinite" not in markup and "128,000" in markup
+    assert markup.count(' style="text-align:right"') == 6  # heads and cells of both columns of numbers
     rows = str(shown).splitlines()
     assert rows[0] == "Two rows" and len({line.find("infinite") for line in rows} - {-1}) == 1
+
+
+def test_decimal_points_stand_below_one_another():
+    """What stands behind a point, and the room to its right, are as wide in every row of a column."""
+    values = [0.0128, 0.61, 12, 2.5e-5, 0, None]
+    markup = figures.table([{"of": "a", "KL (bits)": value, "words": "0.5 of 2"} for value in values])._repr_html_()
+    cells = re.findall(r'<td style="text-align:right">(?:<span style="margin-right:([\d.]+)ch">)?([^<]*)', markup)
+    texts = [text for _, text in cells]
+    assert texts == ["0.0128", "0.61", "12", "2.5e-5", "0", "–"] and "margin" not in markup.split("words")[0]
+    width = [float(room or 0) + len(text.partition(".")[2]) + ("." in text) / 2 for room, text in cells]
+    assert set(width[:-1]) == {4.5}
+    assert markup.count("<td>0.5 of 2</td>") == len(values)
 
 
 def test_glue_speaks_the_wire_format_of_the_book():

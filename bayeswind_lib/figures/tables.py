@@ -42,10 +42,8 @@ class Table:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        head = "".join(f'<th scope="col">{html.escape(str(name))}</th>' for name in self.columns)
-        body = "".join(
-            self._row(row, cells) for row, cells in zip(self.rows, self.cells, strict=True)
-        )
+        head, *rows = map("".join, zip(*map(self._column, range(len(self.columns))), strict=True))
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
         caption = f"<caption>{html.escape(self.caption)}</caption>" if self.caption else ""
         label = html.escape(self.caption or "Results, scrolls sideways")
         return (
@@ -54,16 +52,24 @@ class Table:
             f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
         )
 
-    def _row(self, row: Mapping, cells: list[str]) -> str:
-        first, *others = [html.escape(text) for text in cells]
-        right = [
-            ' style="text-align:right"' if _is_number(row.get(name)) else ""
-            for name in self.columns
-        ]
-        data = "".join(
-            f"<td{side}>{text}</td>" for side, text in zip(right[1:], others, strict=True)
-        )
-        return f'<tr><th scope="row">{first}</th>{data}</tr>'
+    def _column(self, i: int) -> list[str]:
+        """The elements of a column, its head first. Decimal points stand below one another: `ch` is
+        the width of a digit, and a point is half as wide."""
+        name, texts = html.escape(str(self.columns[i])), [html.escape(row[i]) for row in self.cells]
+        if not i:
+            return [f'<th scope="col">{name}</th>', *(f'<th scope="row">{t}</th>' for t in texts)]
+        values = [row.get(self.columns[i]) for row in self.rows]
+        numeric = [_is_number(value) for value in values]
+        whole = all(is_number or value is None for is_number, value in zip(numeric, values, strict=True))
+        behind = [len(text.partition(".")[2]) + 0.5 * ("." in text) for text in texts]
+        most = max((b for b, is_number in zip(behind, numeric, strict=True) if is_number), default=0)
+        right = ' style="text-align:right"'
+        elements = [f'<th scope="col"{right * whole}>{name}</th>']
+        for text, is_number, b in zip(texts, numeric, behind, strict=True):
+            if is_number and b < most and text[-1].isdigit():  # not "infinite"
+                text = f'<span style="margin-right:{most - b:g}ch">{text}</span>'
+            elements.append(f"<td{right * (whole or is_number)}>{text}</td>")
+        return elements
 
 
 def _is_number(value) -> bool:

@@ -27,6 +27,7 @@ SCRIPTS = ("explorer.js", "matmul.js", "network.js", "oracles.js", "page.js")
 ENGINE = ("transformer", "mlp", "lstm", "mamba")  # what network.js runs
 MOST_EPISODES, MOST_NUMBERS = 200, 200_000
 DIGITS = 9
+FIT = "new ResizeObserver(() => { this.style.height = this.contentDocument.documentElement.offsetHeight + 'px'; }).observe(this.contentDocument.body)"
 POLICY = "default-src 'none'; script-src 'unsafe-inline' 'wasm-unsafe-eval'; style-src 'unsafe-inline'; img-src data:"
 
 
@@ -164,7 +165,8 @@ def weights_file(model) -> bytes:
 
 
 class Framed:
-    """A written page, shown inside a notebook or a book's page: the same file in a frame of its own.
+    """A written page, shown inside a notebook or a book's page: the same file in a frame of its own,
+    as high as what stands in it.
 
     Args:
         path: what `page` returned.
@@ -180,4 +182,4 @@ class Framed:
         text = self.path.read_text("utf-8")
         title = html.unescape(text.split("<title>")[1].split("</title>")[0])
         style = "width: 100%; height: 1180px; border: 0"
-        return f'<iframe title="{html.escape(title)}" style="{style}" srcdoc="{html.escape(text)}"></iframe>'
+        return f'<iframe title="{html.escape(title)}" style="{style}" onload="{FIT}" srcdoc="{html.escape(text)}"></iframe>'

@@ -257,6 +257,7 @@ def tidy_page(app, pagename, templatename, context, doctree):
     # docutils puts entries into a list without calling them its items: an error for screen readers.
     body = context.get("body", "")
     body = body.replace('role="doc-biblioentry"', 'role="listitem"')
+    body = re.sub(r"Solution to(<a [^>]*>) ", r"Solution to \1", body)  # no underlined space
     context["body"] = WHOLE.sub(whole, EXPONENT.sub(power_of_ten, body))
 
 

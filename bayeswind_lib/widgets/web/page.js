@@ -110,7 +110,7 @@
         `entropy of ${n.entropyExact[k].toFixed(3)} bits, the network ${n.entropy[k].toFixed(3)}; its divergence from the truth is ${wrong.toFixed(4)} bits.`;
       drawNow(n);
       drawLines(curve, "Entropy (bits): network, and exact dashed", [n.entropy, n.entropyExact]);
-      drawLines(gap, "Divergence of the network from the truth (bits)", [n.divergence]);
+      drawLines(gap, "Divergence from the truth (bits)", [n.divergence]);
       drawTable(n);
       notice.textContent = told + (n.difference === null ? "" : ` Its numbers for this episode differ from the exported ones by ${n.difference.toExponential(1)} at most.`) +
         (network && bwNetwork.notice ? ` ${bwNetwork.notice}` : "");
