@@ -24,7 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
-from _support_canaries import RECORDS, change_scores, put_random_snapshots, put_random_twin, weights_in
+from _support_canaries import RECORDS, change_scores, put_random_snapshots, put_random_weights, weights_in
 from _support_notebooks import tagged
 from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
@@ -134,7 +134,7 @@ def run(notebook: str, weights: str, place: str, preset: str, spoil: bool) -> No
     os.environ["BAYESWIND_WEIGHTS"] = weights
     os.chdir(folder / "alone")
     if spoil:
-        branch_at(bw.load, "", put_random_twin, folder)
+        branch_at(bw.load, "", put_random_weights, folder)
         branch_at(bw.checkpoints.load_snapshots, "snapshots+", put_random_snapshots, folder)
     answer = run_cells(sources)
     (folder / f"{ME}.json").write_text(json.dumps(answer))

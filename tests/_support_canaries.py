@@ -40,7 +40,7 @@ def put_random_snapshots(folder: Path, name: str, seed: int) -> None:
     bw.checkpoints.save_snapshots(weights, found.note, folder)
 
 
-def put_random_twin(folder: Path, name: str, seed: int) -> None:
+def put_random_weights(folder: Path, name: str, seed: int) -> None:
     """Replace one network by one that was never trained, under the same name, record and all."""
     record = bw.checkpoints.read_record(bw.checkpoints.path_of(name, seed))
     rng = torch.Generator().manual_seed(7)

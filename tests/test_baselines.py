@@ -61,7 +61,7 @@ def printed(value: float, text: str) -> bool:
     [(PRINTED, False), (PRINTED_SAWTOOTH, True)],
     ids=["distinct", "sawtooth"],
 )
-def test_rungs_to_the_printed_digits(table, with_replacement, column):
+def test_baselines_to_the_printed_digits(table, with_replacement, column):
     exact = baselines.exact_baselines(20, 19 + column, with_replacement)
     wrong = {
         name: (exact[name]["entropy_mae"], figures[column])
@@ -114,7 +114,7 @@ def test_leaks_to_the_printed_digits():
             baselines.leak_for_entropy_error(wrong, 20)
 
 
-# Which predictor a rung belongs to.
+# Which predictor a baseline belongs to.
 
 DISTINCT = {
     "uniform": baselines.Uniform,
@@ -166,7 +166,7 @@ def test_formulas_equal_the_average_over_every_episode(name, with_replacement):
 
 
 @pytest.mark.parametrize(("name", "with_replacement"), CASES)
-def test_predictors_score_their_rung_on_fresh_episodes(name, with_replacement):
+def test_predictors_score_their_baseline_on_fresh_episodes(name, with_replacement):
     tunnel = bw.tunnels.Bijection(20, 19, with_replacement)
     predictor = (SAWTOOTH if with_replacement else DISTINCT)[name](tunnel)
     result = bw.score(predictor, tunnel, 1500, rng=rng(8))
@@ -180,7 +180,7 @@ def test_predictors_score_their_rung_on_fresh_episodes(name, with_replacement):
         assert abs(result.kl - exact["kl"]) <= 4.5 * result.kl_se + 1e-12
 
 
-def test_entropy_rungs_are_the_best_constants():
+def test_entropy_baselines_are_the_best_constants():
     """By brute force: no constant entropy does better than `best_constant`."""
     for with_replacement in (False, True):
         moments = baselines.situations(20, 19, with_replacement)

@@ -33,7 +33,7 @@ TUNNELS = [
 
 
 @pytest.mark.parametrize("changes", TUNNELS, ids=str)
-def test_every_rung_is_a_distribution_at_any_length(changes):
+def test_every_baseline_is_a_distribution_at_any_length(changes):
     tunnel = bw.tunnels.HMM(**{"length": 12} | changes)
     longer = bw.tunnels.HMM(**{"length": 30} | changes).sample(4, rng(1))
     built = hmm_predictors(tunnel, rng(2))
@@ -89,7 +89,7 @@ def window(T, E, symbols, t, size, start, first):
 
 
 def definition(name: str, T, E, symbols, t: int, first: bool) -> np.ndarray:
-    """What the rung of this name believes about the state at position t (from 0)."""
+    """What the baseline of this name believes about the state at position t (from 0)."""
     S, o = len(T), symbols[t]
     even, power = np.full(S, 1 / S), np.linalg.matrix_power
     before = filtered(T, E, symbols[:t], even, first)  # after the symbols before t
@@ -122,7 +122,7 @@ DEFINED = [
 
 @pytest.mark.parametrize("transition_first", [False, True])
 @pytest.mark.parametrize("name", DEFINED)
-def test_rungs_are_what_their_names_say(name, transition_first):
+def test_baselines_are_what_their_names_say(name, transition_first):
     tunnel = bw.tunnels.HMM(4, 3, 7, "raw", transition_first=transition_first)
     episodes = tunnel.sample(6, rng(3))
     got = hmm_predictors(tunnel, rng())[name].predict(episodes.inputs).exp2().numpy()
@@ -238,7 +238,7 @@ def test_impossible_references_are_refused(call, words):
 # The printed table. Its values come from 40,000 sequences each and are rounded as printed.
 
 N_PRINTED, N_HERE = 40_000, 20_000
-# Rung: entropy error, KL, TV on the grid, then raw; None where the table has no entry.
+# Baseline: entropy error, KL, TV on the grid, then raw; None where the table has no entry.
 PRINTED = {
     "uniform": ("0.4135", "0.4135", "0.312", "0.5154", "0.515", "0.343"),
     "emission_only": ("0.1592", "0.113", "0.152", "0.1849", "0.142", "0.168"),
@@ -434,16 +434,16 @@ def test_the_best_constant_is_the_best():
     assert constants["mean_entropy"] == pytest.approx(float(entropy.mean()))
 
 
-def test_rungs_are_scores_of_the_same_episodes():
+def test_baselines_are_scores_of_the_same_episodes():
     tunnel = bw.tunnels.HMM(3, 3, 5)
     found = hmm_baselines(tunnel, 60, rng(14), per_position=True)
     episodes = tunnel.sample(60, rng(14))
     score = score_episodes(baselines.EmissionOnly(tunnel), episodes)
-    rung = found["emission_only"]
+    row = found["emission_only"]
     for name in MEASURES:
-        assert rung[name] == pytest.approx(getattr(score, name))
-        assert rung[f"{name}_se"] == pytest.approx(getattr(score, f"{name}_se"))
-        assert rung["per_position"][name] == pytest.approx(score.per_position[name].tolist())
+        assert row[name] == pytest.approx(getattr(score, name))
+        assert row[f"{name}_se"] == pytest.approx(getattr(score, f"{name}_se"))
+        assert row["per_position"][name] == pytest.approx(score.per_position[name].tolist())
     plain = hmm_baselines(tunnel, 60, rng(14))
     assert set(plain["uniform"]) == {f"{m}{s}" for m in MEASURES for s in ("", "_se")}
     assert plain["noise_0.1"] == {k: v for k, v in found["noise_0.1"].items() if k != "per_position"}
@@ -463,7 +463,7 @@ def test_slow_mixing_needs_a_longer_memory():
 
 
 def test_the_exact_filter_is_where_all_of_them_aim():
-    """Adding what one rung lacks gives the oracle: identities between the baselines."""
+    """Adding what one baseline lacks gives the oracle: identities between the baselines."""
     tunnel = bw.tunnels.HMM(generator="raw")
     episodes = tunnel.sample(20, rng(16))
     T, E, o = tunnel.read(episodes.inputs)

@@ -329,7 +329,7 @@ def test_sequences_that_no_bijection_spells_are_refused(case, call):
 
 def test_config_builds_the_same_tunnel_again():
     tunnel = bw.tunnels.Bijection(6, 9, True)
-    twin = bw.tunnels.build("bijection", tunnel.config)
-    assert twin.config == tunnel.config == {"n_values": 6, "n_pairs": 9, "with_replacement": True}
+    rebuilt = bw.tunnels.build("bijection", tunnel.config)
+    assert rebuilt.config == tunnel.config == {"n_values": 6, "n_pairs": 9, "with_replacement": True}
     assert bw.tunnels.Bijection(7).config["n_pairs"] == 7
     assert "n_values=6" in repr(tunnel)

@@ -414,7 +414,7 @@ def test_moving_a_control_changes_what_is_shown(explorer, control):
         assert state(page)["pictures"] != after["pictures"]
 
 
-def test_the_twin_agrees_with_the_library(explorer):
+def test_the_script_agrees_with_the_library(explorer):
     """At 20 random settings the page's numbers are those of the exact posterior."""
     rng = random.Random(20)
     for _ in range(20):
@@ -426,7 +426,7 @@ def test_the_twin_agrees_with_the_library(explorer):
         compare(shown, size, explorer.page)
 
 
-def test_a_wrong_twin_is_caught(reader, site):
+def test_a_wrong_script_is_caught(reader, site):
     """The comparison above goes red if the script's arithmetic is off."""
     script = (site / "_static" / "bijection_explorer.js").read_text("utf-8")
     assert script.count("1 / free;") == 1
@@ -443,10 +443,10 @@ def compare(shown, size: int, page) -> None:
     """Every number of the explorer against the library."""
     keys, values = torch.tensor([shown.keys]), torch.tensor([[*shown.values, 0]])
     truth = bw.tunnels.bijection.posterior(keys, values, size)[0]
-    twin = page.evaluate(
+    found = page.evaluate(
         "([k, v, n]) => bwBijection.posterior(k, v, n)", [*lists(keys, values), size]
     )
-    assert torch.equal(torch.tensor(twin, dtype=torch.float64), truth)
+    assert torch.equal(torch.tensor(found, dtype=torch.float64), truth)
     now = truth[-1].tolist()
     assert shown.chances == pytest.approx(now, abs=5.1e-4)
     assert shown.entropy == pytest.approx(

@@ -393,10 +393,10 @@ def test_new_weights_beside_an_old_record_are_refused(saved, monkeypatch):
     model, record = trained()
     monkeypatch.setattr(checkpoints, "write_atomically", lambda *words: (_ for _ in ()).throw(OSError()))
     other = {name: tensor * 2 for name, tensor in model.state_dict().items()}
-    twin = bw.models.build("transformer", record["config"])
-    twin.load_state_dict(other)
+    copy = bw.models.build("transformer", record["config"])
+    copy.load_state_dict(other)
     with pytest.raises(OSError):
-        checkpoints.save(twin, record, "bijection-transformer-tiny", 0, saved.parent)
+        checkpoints.save(copy, record, "bijection-transformer-tiny", 0, saved.parent)
     with pytest.raises(CheckpointError, match="differs from the file that its record describes"):
         checkpoints.load_file(saved)
 
@@ -516,5 +516,5 @@ def test_shipped_networks_score_what_their_record_says(record):
     for name, z in z_scores(model, record).items():
         assert abs(z) < 4, (name, z)
     # And the check can fail: a random network under the same name is far off.
-    twin = bw.models.build(record["architecture"], record["config"], rng())
-    assert z_scores(twin, record)["kl"] > 8 or not learnt(record)
+    copy = bw.models.build(record["architecture"], record["config"], rng())
+    assert z_scores(copy, record)["kl"] > 8 or not learnt(record)

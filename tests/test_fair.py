@@ -268,7 +268,7 @@ def test_a_cell_is_run_once_and_read_again(tmp_path):
 def test_the_plan_holds_every_rate_once_and_seeds_that_choose_do_not_tell():
     cells = fair_race.sweep() + fair_race.telling(dict.fromkeys(fair_race.FAMILIES, 1.0), (11,))
     assert len({cell.key for cell in cells}) == len(cells)
-    assert not set(fair_race.CHOOSING) & set(fair_race.TOLD)
+    assert not set(fair_race.CHOOSING) & set(fair_race.EVALUATION)
     assert all(len(rates) >= 6 for rates in fair_race.RATES.values())
 
 
@@ -304,25 +304,25 @@ def test_a_sample_of_the_record_is_trained_again():
     record = ledger.record("fair_race")
     for name, seed in (("mixture, EM", 13), ("queries and keys x 10", 15)):
         head, arm = fair_race.FAMILIES[name]
-        place = record["told"][name]["seeds"].index(seed)
+        place = record["evaluated"][name]["seeds"].index(seed)
         arm = replace(arm, rate=record["rates"][name]["rate"])
         curve = fair.run(head, arm, seed, 20, 10, drawn_for=record["steps"])
-        assert curve.measures["kl"] == pytest.approx(record["told"][name]["kl"][place][:3], abs=0.02)
+        assert curve.measures["kl"] == pytest.approx(record["evaluated"][name]["kl"][place][:3], abs=0.02)
 
 
 def test_the_record_says_what_its_curves_say():
     record = ledger.record("fair_race")
     level, points = record["levels"]["kl"], record["points"]
-    for name, one in record["told"].items():
+    for name, one in record["evaluated"].items():
         assert one["seeds"] == record["seeds"] and not set(one["seeds"]) & set(record["choosing"])
         for steps, curve in zip(one["steps"]["kl"], one["kl"], strict=True):
             below = [t for t, x in zip(points, curve, strict=True) if x is not None and x <= level]
             assert float(steps) == np.inf if not below or curve[-1] is None else below[0] - 10 <= float(steps) <= below[0]
         rates = {rate: {key: [float(x) for x in values] for key, values in row.items()} for rate, row in record["grid"][name].items()}
         assert float(fair_race.best_rate(rates)) == record["rates"][name]["rate"]
-    steps = {name: np.minimum([float(x) for x in one["steps"]["kl"]], 400).mean() for name, one in record["told"].items()}
-    assert record["claims"]["values"] == pytest.approx(steps["all alike"] / steps["values x 10"])
-    assert record["claims"]["mixture"] == pytest.approx(steps["mixture, all alike"] / steps["mixture, EM"])
+    steps = {name: np.minimum([float(x) for x in one["steps"]["kl"]], 400).mean() for name, one in record["evaluated"].items()}
+    assert record["claims"]["values"] == pytest.approx(steps["one rate"] / steps["values x 10"])
+    assert record["claims"]["mixture"] == pytest.approx(steps["mixture, one rate"] / steps["mixture, EM"])
     assert record["flipped"]["values"]["low"] <= 1 <= record["flipped"]["values"]["high"]
 
 

@@ -87,7 +87,7 @@ KINDS = {
                       "largest gap 0.3 in probability at value 4"),
     "truth alone": (figures.distributions, distribution(1), distribution(3),
                     "largest gap 0.3 to a uniform guess at value 1", "uniform guess at value 3"),
-    "rungs": (lambda d: figures.baselines({"net": 0.003, "uniform": 1.268, "other": d}, highlight="net"), 0.5, 3.0,
+    "baselines": (lambda d: figures.baselines({"net": 0.003, "uniform": 1.268, "other": d}, highlight="net"), 0.5, 3.0,
               "largest gap 1.268 bits to the exact posterior: uniform", "largest gap 3 bits"),
     "dots": (lambda d: figures.dots({"plain": [2.0, 2.2], "other": [1.9, d]}, ("truth", 1.8), {"chance": 2.1}, unit="nats", start=1.7),
              2.5, 1.8, "largest gap 0.4 nats to truth: other", "largest gap 0.3 nats to truth: plain"),
@@ -266,9 +266,9 @@ def test_zero_and_infinity_have_a_place_and_are_said():
     assert np.isnan(drawn[[0, 2, 3, 4, 5]]).all()  # no line leads to a value that is not there
 
 
-def test_exact_rungs_with_all_their_edges_are_drawn_and_said():
-    rungs = bw.baselines.exact_baselines(20)
-    plot = figures.baselines({name: r["kl"] for name, r in rungs.items()}, "kl")
+def test_exact_baselines_with_all_their_edges_are_drawn_and_said():
+    exact = bw.baselines.exact_baselines(20)
+    plot = figures.baselines({name: r["kl"] for name, r in exact.items()}, "kl")
     assert "largest gap infinite to the exact posterior" in plot.alt.lower()
     assert "uniform 1.268 bits" in plot.alt and "no_binding 0 bits" in plot.alt
     assert "position_mean" not in plot.data["predictor"]  # its KL is not defined

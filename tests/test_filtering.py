@@ -16,7 +16,7 @@ from bayeswind_lib.widgets import filtering
 from bayeswind_lib.widgets import hmm as widget
 
 
-def rungs(tunnel, episodes, windows):
+def ladder_of(tunnel, episodes, windows):
     return {
         w: bw.scoring.score_episodes(baselines.WindowFilter(tunnel, w), episodes).kl for w in windows
     }
@@ -25,7 +25,7 @@ def rungs(tunnel, episodes, windows):
 def test_a_window_filter_is_worth_its_own_window():
     tunnel = bw.tunnels.HMM(3, 3)
     episodes = tunnel.sample(64, torch.Generator().manual_seed(1))
-    ladder = rungs(tunnel, episodes, range(1, 7))
+    ladder = ladder_of(tunnel, episodes, range(1, 7))
     for window, kl in ladder.items():
         assert baselines.effective_window(kl, ladder) == window
         assert baselines.effective_window(kl * 1.001, ladder) == window
@@ -33,7 +33,7 @@ def test_a_window_filter_is_worth_its_own_window():
 
 
 @pytest.mark.parametrize("order", [(1, 2, 3), (3, 1, 2), (2, 3, 1)])
-def test_the_order_of_the_rungs_does_not_matter(order):
+def test_the_order_of_the_baselines_does_not_matter(order):
     heights = {1: 0.3, 2: 0.04, 3: 0.005}
     assert baselines.effective_window(0.04, {w: heights[w] for w in order}) == 2
     assert baselines.effective_window(1.0, {w: heights[w] for w in order}) == 1

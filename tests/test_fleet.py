@@ -91,6 +91,6 @@ def test_runs_of_a_fleet_differ_only_in_what_is_frozen(recipe):
         fleet.assemble([recipe.but(frozen=("nothing",))])
 
 
-def test_the_ladder_has_every_rung_for_every_seed():
+def test_the_ladder_has_every_arm_for_every_seed():
     names = [(cell.recipe.schedule, cell.recipe.seed, cell.recipe.frozen, cell.recipe.frozen_from) for cell in plans.ladder()]
     assert len(set(names)) == len(names) == 5 * (1 + 2 * 6) + 5 * (1 + 2 * 2)

@@ -644,12 +644,12 @@ def test_chosen_latents_have_to_fit():
 
 def test_config_builds_the_same_tunnel_again():
     tunnel = bw.tunnels.HMM(3, 4, 6, "raw", "none", True, 2.5, 7, "next_symbol")
-    twin = bw.tunnels.build("hmm", tunnel.config)
-    assert twin.config == tunnel.config == {
+    rebuilt = bw.tunnels.build("hmm", tunnel.config)
+    assert rebuilt.config == tunnel.config == {
         "n_states": 3, "n_symbols": 4, "length": 6, "generator": "raw", "header": "none",
         "transition_first": True, "sticky": 2.5, "fixed": 7, "predicts": "next_symbol",
     }
-    assert torch.equal(twin.sample(3, rng()).posterior, tunnel.sample(3, rng()).posterior)
+    assert torch.equal(rebuilt.sample(3, rng()).posterior, tunnel.sample(3, rng()).posterior)
     assert "generator='raw'" in repr(tunnel)
     assert tunnel.name == "hmm"
 

@@ -64,7 +64,7 @@ def test_best_and_its_entropy_are_what_counting_all_episodes_gives(view, with_re
 
 
 @pytest.mark.parametrize("V, K", [(2, 2), (5, 3), (10, 10), (20, 19), (20, 20)])
-def test_floors_are_the_exact_rungs_where_those_exist(V, K):
+def test_floors_are_the_exact_baselines_where_those_exist(V, K):
     once, back = (bw.baselines.exact_baselines(V, K, r) for r in (False, True))
     for window in {1, 3, V - 1} & set(range(1, V)):
         mine = views.floors(V, K, False, window)

@@ -51,7 +51,7 @@ def test_the_whole_measurement_runs_on_a_small_network(small):
     record, said = small
     assert said and set(record["prompts"]) == {
         "published", "shuffled", "other published", "matched", "plain", "swapped", "bare", "other matched",
-        "twin published", "twin matched",
+        "untrained published", "untrained matched",
     }
     assert len(record["prompts"]["matched"]["shown"]) == 45 and len(record["prompts"]["published"]["shown"]) == 30
     for entry in record["cuts"]["1"]["as large as true"]:
@@ -94,7 +94,7 @@ def test_prompts_of_the_record_are_the_designs(record):
 
 
 def test_correlations_by_layer_are_those_of_the_coordinates_kept(record):
-    for name in ("published", "matched", "twin published"):
+    for name in ("published", "matched", "untrained published"):
         one = Answers.of(record["prompts"][name])
         for layer in measured.SHOWN:
             stored = record["layers"][name]["H"][layer - 1]

@@ -83,25 +83,25 @@ def derive_distinct(V: int, L: int) -> dict[str, float]:
         "constants/uniform_loss_nats": math.log(V),
         "constants/best_accuracy": sum(1 / (V - k) for k in range(L)) / L,
         "constants/truth_in_random_set": sum((V - k) / V for k in range(L)) / L,
-        "rungs/uniform/entropy_mae": log(V) - entropy,
-        "rungs/uniform/kl": log(V) - entropy,
-        "rungs/uniform/tv": sum(k / V for k in range(L)) / L,
-        "rungs/all_tokens/entropy_mae": log(2 * V) - entropy,
-        "rungs/all_tokens/kl": log(2 * V) - entropy,
-        "rungs/certain/entropy_mae": entropy,
-        "rungs/certain/kl": math.inf,
-        "rungs/best_constant/entropy_mae": mean_gap(m, lambda x: mid),
-        "rungs/mean_constant/entropy_mae": mean_gap(m, lambda x: entropy),
-        "rungs/position_counter/entropy_mae": 0.0,
-        "rungs/position_counter/tv": sum(k / V for k in range(L)) / L,
-        "rungs/position_counter/kl": math.inf,
-        "rungs/no_binding/entropy_mae": 0.0,
-        "rungs/no_binding/kl": 0.0,
-        "rungs/one_too_few/entropy_mae": mean_gap(m, lambda x: log(min(V, V - x[1] + 1))),
-        "rungs/one_too_many/entropy_mae": mean_gap(m, lambda x: log(max(1, V - x[1] - 1))),
+        "baselines/uniform/entropy_mae": log(V) - entropy,
+        "baselines/uniform/kl": log(V) - entropy,
+        "baselines/uniform/tv": sum(k / V for k in range(L)) / L,
+        "baselines/all_tokens/entropy_mae": log(2 * V) - entropy,
+        "baselines/all_tokens/kl": log(2 * V) - entropy,
+        "baselines/certain/entropy_mae": entropy,
+        "baselines/certain/kl": math.inf,
+        "baselines/best_constant/entropy_mae": mean_gap(m, lambda x: mid),
+        "baselines/mean_constant/entropy_mae": mean_gap(m, lambda x: entropy),
+        "baselines/position_counter/entropy_mae": 0.0,
+        "baselines/position_counter/tv": sum(k / V for k in range(L)) / L,
+        "baselines/position_counter/kl": math.inf,
+        "baselines/no_binding/entropy_mae": 0.0,
+        "baselines/no_binding/kl": 0.0,
+        "baselines/one_too_few/entropy_mae": mean_gap(m, lambda x: log(min(V, V - x[1] + 1))),
+        "baselines/one_too_many/entropy_mae": mean_gap(m, lambda x: log(max(1, V - x[1] - 1))),
     }
     for w in (5, 10, 15, 17, 18):
-        found[f"rungs/window_{w}/entropy_mae"] = mean_gap(m, lambda x, w=w: log(V - min(x[1], w)))
+        found[f"baselines/window_{w}/entropy_mae"] = mean_gap(m, lambda x, w=w: log(V - min(x[1], w)))
     for e in (1e-4, 1e-3, 1e-2):
         found[f"leak/{e:g}/entropy_mae"] = leak_error(V, L, e)
         found[f"leak/{e:g}/kl"] = -(L - 1) / L * log(1 - e)
@@ -124,18 +124,18 @@ def derive_replacement(V: int, L: int) -> dict[str, float]:
         "constants/mean_entropy": sum(x[0] * x[3] for x in m),
         # Key k+1 is new if none of the k before it was the same.
         "constants/p_key_seen": 1 - sum((1 - 1 / V) ** k for k in range(L)) / L,
-        "rungs/uniform/entropy_mae": mean_gap(m, lambda x: log(V)),
-        "rungs/certain/entropy_mae": mean_gap(m, lambda x: 0.0),
-        "rungs/no_binding/entropy_mae": mean_gap(m, lambda x: log(V - x[4]) if x[4] < V else log(V)),
-        "rungs/repeat_aware/entropy_mae": mean_gap(m, lambda x: log(x[4]) if x[2] else x[3]),
-        "rungs/binder/entropy_mae": mean_gap(m, lambda x: 0.0 if x[2] else log(V)),
-        "rungs/position_counter/entropy_mae": mean_gap(m, lambda x: log(V - x[1])),
-        "rungs/position_median/entropy_mae": mean_gap(m, lambda x: medians[x[1]]),
-        "rungs/position_mean/entropy_mae": mean_gap(m, lambda x: means[x[1]]),
+        "baselines/uniform/entropy_mae": mean_gap(m, lambda x: log(V)),
+        "baselines/certain/entropy_mae": mean_gap(m, lambda x: 0.0),
+        "baselines/no_binding/entropy_mae": mean_gap(m, lambda x: log(V - x[4]) if x[4] < V else log(V)),
+        "baselines/repeat_aware/entropy_mae": mean_gap(m, lambda x: log(x[4]) if x[2] else x[3]),
+        "baselines/binder/entropy_mae": mean_gap(m, lambda x: 0.0 if x[2] else log(V)),
+        "baselines/position_counter/entropy_mae": mean_gap(m, lambda x: log(V - x[1])),
+        "baselines/position_median/entropy_mae": mean_gap(m, lambda x: medians[x[1]]),
+        "baselines/position_mean/entropy_mae": mean_gap(m, lambda x: means[x[1]]),
     }
 
 
-REFERENCE = [c for c in load_claims() if c.record == "reference_rungs" and "leak_for" not in c.key]
+REFERENCE = [c for c in load_claims() if c.record == "bijection_baselines" and "leak_for" not in c.key]
 SAMPLED = [c for c in load_claims() if c.test == "samples"]
 OFF_BY_ONE = {"bijection-window-17-l20"}  # printed 0.109; the value is 0.10850
 
@@ -215,7 +215,7 @@ def test_a_shipped_network_settles_its_claims_with_seeds_device_minutes_and_comm
 def test_an_unknown_row_and_record_are_refused_with_what_there_is():
     with pytest.raises(KeyError, match="bijection-uniform-l19"):
         bw.ledger.row("bijection-uniform")
-    with pytest.raises(FileNotFoundError, match="reference_rungs"):
+    with pytest.raises(FileNotFoundError, match="bijection_baselines"):
         bw.ledger.record("nothing")
 
 
@@ -461,13 +461,13 @@ def test_a_stored_score_is_found_again_on_other_episodes(record):
 
 def test_stored_reference_points_are_found_again():
     """A whole task again from its seeds; on another processor the last digits may differ."""
-    stored = bw.ledger.record("reference_rungs")
+    stored = bw.ledger.record("bijection_baselines")
     fresh = bijection_baselines.measure(stored["n_episodes"], sizes=((5, 4),))["tasks"]["V5-L4"]
     assert store.same(store.plain(fresh), stored["tasks"]["V5-L4"], tolerance=1e-4)
 
 
 def test_a_stored_hmm_task_is_found_again():
-    stored = bw.ledger.record("hmm_rungs")["tasks"]["S3-V3-K20-grid-fixed0"]
+    stored = bw.ledger.record("hmm_baselines")["tasks"]["S3-V3-K20-grid-fixed0"]
     tasks = ((1, {"n_states": 3, "n_symbols": 3, "fixed": 0}),)
     (fresh,) = hmm_baselines.measure(stored["n_episodes"], tasks=tasks, simple=())["tasks"].values()
     assert store.same(store.plain(fresh), stored, tolerance=1e-4)
@@ -533,7 +533,7 @@ def small_records(monkeypatch):
     opened = ("bijection-transformer-classroom", "hmm-transformer-classroom")
     monkeypatch.setattr(ablation, "PUBLISHED", ())
     monkeypatch.setattr(ablation, "CLASSROOM", tuple((name, (0,)) for name in opened))
-    monkeypatch.setattr(ablation, "TWINS_OF", opened)
+    monkeypatch.setattr(ablation, "COPIES_OF", opened)
     monkeypatch.setattr(gradient, "NAMES", ("hmm-transformer-classroom",))
     monkeypatch.setattr(gradient, "TUNNELS", ("bijection",))
     monkeypatch.setattr(beliefs, "PUBLISHED", ())
@@ -555,7 +555,7 @@ def made_twice(names, folder) -> dict[str, bytes]:
 
 def test_a_second_make_records_changes_no_byte(small_records, tmp_path):
     names = [name for name in experiments.MADE if not name.startswith("probe_")]
-    record = json.loads(made_twice(names, tmp_path)["reference_rungs.json"])
+    record = json.loads(made_twice(names, tmp_path)["bijection_baselines.json"])
     assert record["seed"] == experiments.SEED and "commit" in record and record["n_episodes"] == 50
 
 
@@ -565,12 +565,12 @@ def test_a_second_make_records_changes_no_byte_of_a_probe(small_records, tmp_pat
 
 
 def test_a_record_rests_on_those_of_its_own_folder(tmp_path):
-    """Not on the book's: facts take an entropy from hmm_rungs."""
-    with pytest.raises(ValueError, match=f"facts rests on the record hmm_rungs, and {tmp_path} holds none"):
+    """Not on the book's: facts take an entropy from hmm_baselines."""
+    with pytest.raises(ValueError, match=f"facts rests on the record hmm_baselines, and {tmp_path} holds none"):
         experiments.make_records(["facts"], tmp_path, n_episodes=2)
-    stored = store.read("hmm_rungs")
+    stored = store.read("hmm_baselines")
     stored["tasks"]["S5-V5-K50-grid"]["constants"]["entropy_by_position"] = [0.0] * 50
-    store.write("hmm_rungs", stored, tmp_path)
+    store.write("hmm_baselines", stored, tmp_path)
     experiments.make_records(["facts"], tmp_path, n_episodes=2, report=lambda line: None)
     (mine, ours) = (store.read("facts", folder)["published"]["late_attention_cap_zero"] for folder in (tmp_path, None))
     assert mine == pytest.approx(20 * 1.57e-3 / 50) and ours > 2 * mine

@@ -327,9 +327,9 @@ def test_every_classroom_task_has_its_reference_points(group):
         assert baselines.value(known, baselines.KNOWS_NOTHING[cell.recipe.tunnel]) > 0, cell.name
 
 
-def test_the_next_rung_is_the_best_that_is_beaten():
-    tasks = {"S3-V3-K20-grid": {"rungs": {"uniform": {"kl": 0.4}, "window_2": {"kl": 0.005}, "window_3": {"kl": 0.001}}}}
-    records = {"hmm_rungs": {"tasks": tasks}}
+def test_the_next_baseline_is_the_best_that_is_beaten():
+    tasks = {"S3-V3-K20-grid": {"baselines": {"uniform": {"kl": 0.4}, "window_2": {"kl": 0.005}, "window_3": {"kl": 0.001}}}}
+    records = {"hmm_baselines": {"tasks": tasks}}
     config = {"n_states": 3, "n_symbols": 3}
     assert baselines.next_baseline(0.002, "hmm", config, records) == ("last 2 symbols", 0.005)
     assert baselines.next_baseline(0.5, "hmm", config, records) is None

@@ -327,7 +327,7 @@ def test_an_own_claim_may_be_divided_by_a_stored_reference_point():
     """A network in a tunnel of the book's own: the error as a share of the uniform guess's."""
     model = bw.load("bijection-transformer-classroom")
     claim = {"id": "x", "statement": "y", "published": "1", "measure": "entropy_mae"}
-    share = claim | {"unit": "", "over_key": "tasks/V10-L10/distinct/rungs/uniform/entropy_mae"}
+    share = claim | {"unit": "", "over_key": "tasks/V10-L10/distinct/baselines/uniform/entropy_mae"}
     plain, divided = (bw.ledger.own(model, claims=[one], n_episodes=64)[0]["measured"] for one in (claim, share))
     uniform = bw.baselines.exact_baselines(10)["uniform"]["entropy_mae"]
     assert divided == pytest.approx(plain / uniform, rel=1e-6)
@@ -343,7 +343,7 @@ def test_own_claims_that_lack_something_are_refused():
         bw.ledger.own(Fake(), claims=[{"id": "x", "statement": "y"}])
     with pytest.raises(ValueError, match="the ledger stores such reference points of bijection, hmm.*none of dirichlet"):
         Fake.record = Fake.record | {"tunnel": "dirichlet"}
-        bw.ledger.own(Fake(), claims=[{"id": "x", "statement": "y", "published": "1", "measure": "kl", "over_key": "tasks/a/rungs/uniform/kl"}])
+        bw.ledger.own(Fake(), claims=[{"id": "x", "statement": "y", "published": "1", "measure": "kl", "over_key": "tasks/a/baselines/uniform/kl"}])
     with pytest.raises(ValueError, match="unexpected keyword argument 'sausage'"):
         bw.ledger.own(Fake(), claims=[{"id": "x", "statement": "y", "published": "1", "measure": "kl", "sausage": 1}])
 
@@ -422,7 +422,7 @@ def test_observers_are_what_they_say():
     lonely = mixture.observers(*alone.matrices(), one.inputs, one.latents["which"])
     for name in ("state, no which", "likeliest only"):
         assert torch.allclose(lonely[name], one.posterior, atol=1e-12)
-    assert torch.allclose(lonely["which, no state"], lonely["told which, no state"], atol=1e-12)
+    assert torch.allclose(lonely["which, no state"], lonely["given which, no state"], atol=1e-12)
 
 
 def test_window_1_is_the_mean_posterior_among_episodes_with_the_same_last_symbol():

@@ -91,7 +91,7 @@ def test_the_published_network_in_the_page_is_the_network(page):
 
 @pytest.mark.parametrize("architecture", ["transformer", "mlp", "lstm", "mamba"])
 def test_every_shipped_network_runs_in_the_page(page, architecture):
-    """All position codes, rungs, depths and readouts that ship, each on a few prompts."""
+    """All positional encodings, MLP variants, depths and readouts that ship, each on a few prompts."""
     rows = [r for r in bw.checkpoints.shipped() if r["architecture"] == architecture and r["seed"] == 0 and r["name"] != MAIN]
     apart = {row["name"]: measure_engine.parity(page, row["name"], 6) for row in rows}
     assert len(apart) >= 8 and all(found["positions"] for found in apart.values())

@@ -276,17 +276,17 @@ def test_a_matched_gaussian_has_the_covariance():
 
 def test_alike_keys_lose_what_tells_tokens_apart_and_nothing_else():
     x = torch.randn(200, 2, 6, 4, generator=rng())
-    mean = keys.made_alike("mean", keys.SHOWN)(x)
+    mean = keys.token_ablation("mean", keys.SHOWN)(x)
     assert torch.equal(mean[:, :, ::2], x[:, :, ::2])
     assert mean[:, :, 1::2].std(0).abs().max() < 1e-6 and torch.allclose(mean.mean(0), x.mean(0), atol=1e-6)
-    other = keys.made_alike("resample", keys.ASKED, rng(1))(x)
+    other = keys.token_ablation("resample", keys.ASKED, rng(1))(x)
     assert torch.equal(other[:, :, 1::2], x[:, :, 1::2])
     rows = {tuple(row) for row in x[:, 0, 0].tolist()}
     assert {tuple(row) for row in other[:, 0, 0].tolist()} < rows and not torch.equal(other, x)
-    noisy = keys.made_alike("noise", keys.SHOWN, rng(2))(x)
+    noisy = keys.token_ablation("noise", keys.SHOWN, rng(2))(x)
     torch.testing.assert_close((noisy - x)[:, :, 1::2].norm(dim=-1), (x - x.mean(0))[:, :, 1::2].norm(dim=-1))
     with pytest.raises(ValueError, match="how is 'median'"):
-        keys.made_alike("median", keys.SHOWN)
+        keys.token_ablation("median", keys.SHOWN)
 
 
 def test_making_keys_alike_costs_nothing_where_no_query_looks():
@@ -297,9 +297,9 @@ def test_making_keys_alike_costs_nothing_where_no_query_looks():
             block.attention.value.weight.normal_(generator=rng(3))
             block.attention.output.weight.normal_(generator=rng(4))
     bench = probes.Bench(model, data, rng(5))
-    assert abs(keys.cost_of_alike(bench, "key.0", keys.SHOWN, "mean").kl) < 1e-6
-    assert abs(keys.cost_of_alike(bench, "key.1", keys.SHOWN, "resample").kl) < 1e-6
-    assert abs(keys.cost_of_alike(bench, "value.0", keys.SHOWN, "resample").kl) > 1e-4
+    assert abs(keys.token_ablation_cost(bench, "key.0", keys.SHOWN, "mean").kl) < 1e-6
+    assert abs(keys.token_ablation_cost(bench, "key.1", keys.SHOWN, "resample").kl) < 1e-6
+    assert abs(keys.token_ablation_cost(bench, "value.0", keys.SHOWN, "resample").kl) > 1e-4
 
 
 def test_scores_are_split_into_preference_and_binding():
@@ -482,7 +482,7 @@ def test_a_value_without_its_head_leaks_and_no_other_does():
     assert leak[3] > 0.1 and leak[[v for v in range(10) if v != 3]].abs().max() < 1e-3
 
 
-def test_what_is_handed_on_goes_from_the_value_to_the_question():
+def test_patching_effect_goes_from_the_value_to_the_question():
     model, data = network("transformer"), episodes(count=8)
     values_ = data.latents["values"].clone()
     values_[:, [1, -1]] = values_[:, [-1, 1]]
@@ -726,10 +726,10 @@ def test_a_percentile_counts_ties_half():
         nulls.against(1.0, lambda: 0.0, 0, "none")
 
 
-def test_an_untrained_twin_has_the_sizes_and_other_weights():
+def test_an_untrained_copy_has_the_sizes_and_other_weights():
     model = network("transformer")
-    twin = probes.untrained(model, rng(9))
-    assert twin.config == model.config and not torch.equal(twin.tokens.weight, model.tokens.weight)
+    copy = probes.untrained(model, rng(9))
+    assert copy.config == model.config and not torch.equal(copy.tokens.weight, model.tokens.weight)
 
 
 # ---- progress
@@ -809,7 +809,7 @@ def test_a_report_says_what_it_cannot_do(tunnel, architecture, what, words):
 
 
 @pytest.mark.parametrize("name", [
-    "noise", "direction", "resample", "noise_like", "alike noise", "alike resample", "matched", "shuffled", "nulls of keys",
+    "noise", "direction", "resample", "noise_like", "token_ablation noise", "token_ablation resample", "matched", "shuffled", "nulls of keys",
     "another episode", "matches",
 ])
 def test_controls_work_where_the_network_is_and_draw_where_the_generator_is(name):
@@ -823,8 +823,8 @@ def test_controls_work_where_the_network_is_and_draw_where_the_generator_is(name
         "direction": lambda: ablation.replacement("direction", None, dice)(x),
         "resample": lambda: ablation.replacement("resample", x, dice)(x),
         "noise_like": lambda: layers.noise_like(x, dice),
-        "alike noise": lambda: keys.made_alike("noise", keys.ASKED, dice)(x),
-        "alike resample": lambda: keys.made_alike("resample", keys.SHOWN, dice)(x),
+        "token_ablation noise": lambda: keys.token_ablation("noise", keys.ASKED, dice)(x),
+        "token_ablation resample": lambda: keys.token_ablation("resample", keys.SHOWN, dice)(x),
         "matched": lambda: keys.matched_gaussian(x[0, 0], dice),
         "shuffled": lambda: keys.shuffled_keys(model, tokens, 0, dice),
         "nulls of keys": lambda: keys.drawn_keys(model, tokens, 0, 2, dice)["untrained"],

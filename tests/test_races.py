@@ -101,7 +101,7 @@ def test_the_published_figures_are_those_of_the_curves(finished):
     claims, taken = record["claims"], [record["published"]["arms"]["values x 10"][s]["steps_to_level"] for s in ("42", "7")]
     assert claims["steps"] == pytest.approx(np.mean(taken)) and claims["speed_up"] == pytest.approx(races.STEPS / np.mean(taken))
     assert claims["gap"] == pytest.approx(np.mean([curves["SGD", s].loss[-1] - curves["values x 10", s].loss[-1] for s in (42, 7)]))
-    assert record["alike"] == {} and record["cells"]["published"] == {"done": 4, "planned": 4}
+    assert record["tenfold"] == {} and record["cells"]["published"] == {"done": 4, "planned": 4}
 
 
 def test_only_whole_seeds_are_compared(finished):
@@ -135,7 +135,7 @@ def test_the_null_counts_a_run_that_never_arrives_with_all_steps():
     def run(steps, final):
         return {"steps_to_level": steps, "final": final}
 
-    arms = {races.ALIKE: {"1": run(100.0, 1.0), "2": run(math.inf, 1.9)}, races.PLAIN: {"1": run(0, 2.0), "2": run(0, 2.0)}}
+    arms = {races.TENFOLD: {"1": run(100.0, 1.0), "2": run(math.inf, 1.9)}, races.PLAIN: {"1": run(0, 2.0), "2": run(0, 2.0)}}
     found = races._null_of(arms)
     assert found["speed_up"]["low"] == 1.0 and found["speed_up"]["high"] == 10.0 and found["steps"]["null"] == 550
     assert found["speed_up"]["draws"] >= 20 and races._null_of({}) == {}
@@ -146,7 +146,7 @@ def test_what_em_would_need_by_hand():
         return {"steps_to_plain": steps, "at_best": dict.fromkeys(race.MEASURES, held_out) | {"held_out": held_out, "step": 0}}
 
     rates = {
-        "all alike": {"0.01": {"1": entry(1000.0, 2.0), "2": entry(1000.0, 1.9)}},
+        "one rate": {"0.01": {"1": entry(1000.0, 2.0), "2": entry(1000.0, 1.9)}},
         "values x 10": {"0.01": {"1": entry(500.0, 1.9), "2": entry(300.0, 1.9)}},
         "queries and keys x 10": {"0.01": {"1": entry(100.0, 1.8), "2": entry(300.0, 1.8)}},
     }

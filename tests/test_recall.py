@@ -271,9 +271,9 @@ def test_one_bad_episode_among_good_ones_is_found():
 
 def test_config_builds_the_same_tunnel_again():
     tunnel = bw.tunnels.Recall(**SMALL)
-    twin = bw.tunnels.build("recall", tunnel.config)
-    assert twin.config == tunnel.config == SMALL
-    assert torch.equal(twin.sample(3, rng()).inputs, tunnel.sample(3, rng()).inputs)
+    rebuilt = bw.tunnels.build("recall", tunnel.config)
+    assert rebuilt.config == tunnel.config == SMALL
+    assert torch.equal(rebuilt.sample(3, rng()).inputs, tunnel.sample(3, rng()).inputs)
     assert "n_pairs=2" in repr(tunnel)
     defaults = {"n_pairs": 64, "n_queries": 3, "n_keys": 256, "n_values": 256, "filler": 32}
     assert bw.tunnels.Recall().config == defaults
@@ -359,7 +359,7 @@ def test_a_window_of_all_pairs_is_the_oracle_and_of_none_the_stored_set():
     assert baselines.exact_recall_baselines(6, 11)["window_5_alone"]["accuracy"] < 1
 
 
-def test_rungs_are_in_order():
+def test_baselines_are_in_order():
     """Whoever binds more pairs, or knows the set of values too, is right more often."""
     exact = baselines.exact_recall_baselines()
     for tail in ("", "_alone"):

@@ -389,14 +389,14 @@ def test_other_number_types_are_refused():
 
 def test_config_builds_the_same_tunnel_again():
     tunnel = bw.tunnels.Regression(3, 7, 1)
-    twin = bw.tunnels.build("regression", tunnel.config)
-    assert twin.config == tunnel.config == {"n_dims": 3, "n_pairs": 7, "noise": 1.0}
-    assert torch.equal(twin.sample(3, rng()).inputs, tunnel.sample(3, rng()).inputs)
+    rebuilt = bw.tunnels.build("regression", tunnel.config)
+    assert rebuilt.config == tunnel.config == {"n_dims": 3, "n_pairs": 7, "noise": 1.0}
+    assert torch.equal(rebuilt.sample(3, rng()).inputs, tunnel.sample(3, rng()).inputs)
     assert bw.tunnels.Regression().config == {"n_dims": 8, "n_pairs": 20, "noise": 0.5}
     assert "n_dims=3" in repr(tunnel)
 
 
-# Rungs. The survey of the paper gives, in its section 1.3, these figures from 20,000 episodes.
+# Baselines. The survey of the paper gives, in its section 1.3, these figures from 20,000 episodes.
 
 N, N_PRINTED = 6000, 20_000
 PRINTED = {
@@ -408,7 +408,7 @@ PRINTED = {
 
 @pytest.fixture(scope="module")
 def scored() -> dict[int, dict[str, dict[str, float]]]:
-    """All rungs at K = 20 for both sizes."""
+    """All baselines at K = 20 for both sizes."""
     return {d: baselines.regression_baselines(bw.tunnels.Regression(d), N, rng(d)) for d in PRINTED}
 
 
@@ -419,26 +419,26 @@ def within(value: float, se: float, printed: float) -> bool:
 
 @pytest.mark.parametrize(("d", "name"), [(d, name) for d in PRINTED for name in PRINTED[d]])
 def test_entropy_errors_of_the_survey(scored, d, name):
-    rung = scored[d][name]
-    assert within(rung["entropy_mae"], rung["entropy_mae_se"], PRINTED[d][name])
-    assert rung["entropy_mae_se"] < 0.01  # so that the line above says something
+    row = scored[d][name]
+    assert within(row["entropy_mae"], row["entropy_mae_se"], PRINTED[d][name])
+    assert row["entropy_mae_se"] < 0.01  # so that the line above says something
 
 
 def test_right_variance_around_zero_has_no_entropy_error_and_a_large_divergence(scored):
-    rung = scored[8]["right_variance"]
-    assert rung["entropy_mae"] == pytest.approx(0, abs=1e-12)
-    assert within(rung["kl"], rung["kl_se"], 5.68)
-    assert rung["kl_se"] < 0.1
-    assert rung["tv"] > 0.4
+    row = scored[8]["right_variance"]
+    assert row["entropy_mae"] == pytest.approx(0, abs=1e-12)
+    assert within(row["kl"], row["kl_se"], 5.68)
+    assert row["kl_se"] < 0.1
+    assert row["tv"] > 0.4
 
 
 def test_who_forgets_pairs_but_reasons_rightly_loses_the_information_in_them(scored):
     """The divergence of a posterior on fewer pairs is its excess of entropy, in expectation."""
     for table in scored.values():
         for name in ("prior_only", "window_1", "window_4", "window_16"):
-            rung = table[name]
-            spread = math.hypot(rung["kl_se"], rung["entropy_mae_se"])
-            assert abs(rung["kl"] - rung["entropy_mae"]) < 4 * spread, name
+            row = table[name]
+            spread = math.hypot(row["kl_se"], row["entropy_mae_se"])
+            assert abs(row["kl"] - row["entropy_mae"]) < 4 * spread, name
         # Who is wrong about what he knows has no such luck.
         assert table["noise_floor"]["kl"] > 1.3 * table["noise_floor"]["entropy_mae"]
 
@@ -457,10 +457,10 @@ def test_entropies_and_errors_of_the_oracle_in_the_survey():
         assert within(root.item(), (some.std() / math.sqrt(N) / (2 * root)).item(), printed)
 
 
-def test_rungs_are_in_order(scored):
+def test_baselines_are_in_order(scored):
     """Whoever knows more is closer to the posterior."""
     for table in scored.values():
-        kl = {name: rung["kl"] for name, rung in table.items()}
+        kl = {name: row["kl"] for name, row in table.items()}
         windows = [kl[f"window_{w}"] for w in (1, 2, 4, 8, 16)]
         assert kl["prior_only"] > windows[0]
         assert all(a > b for a, b in zip(windows, windows[1:], strict=False))
@@ -484,7 +484,7 @@ def test_whoever_is_told_the_weights_beats_the_oracle_and_is_far_from_it():
     assert abs(gain - cheat.entropy_mae) < 4 * cheat.cross_entropy_gap_se
 
 
-def test_no_honest_rung_beats_the_oracle():
+def test_no_honest_baseline_beats_the_oracle():
     tunnel = bw.tunnels.Regression(3, 8)
     usual = baselines.typical(tunnel.sample(4000, rng(11)), tunnel.noise)
     episodes = tunnel.sample(4000, rng(12))
@@ -539,7 +539,7 @@ def test_references_read_longer_sequences():
         assert predictor.predict(inputs).shape == (5, 7, 2), predictor
 
 
-def test_rung_scores_come_from_the_generator_alone():
+def test_baseline_scores_come_from_the_generator_alone():
     tunnel = bw.tunnels.Regression(2, 4)
     first, again, other = (baselines.regression_baselines(tunnel, 50, rng(s)) for s in (0, 0, 1))
     assert first == again != other

@@ -144,7 +144,7 @@ def test_the_record_follows_from_its_own_runs_and_says_where_they_come_from():
     assert set(record["ladder"]["falling"]) == {
         *plans.ladder_recipes("linear", 0), *(f"{what}-{step}" for what in measured.SITES for step in measured.LATER), "looks-large", "carries-large"
     }
-    each = record["rungs"]["falling"]["frame-60"]["each"]
+    each = record["frozen_over_free"]["falling"]["frame-60"]["each"]
     held, free = (record["ladder"]["falling"][label]["3"]["kl"] for label in ("frame-60", "free"))
     assert each[3] == pytest.approx(held / free, rel=1e-4)
 

@@ -124,13 +124,13 @@ def test_the_record_is_what_its_parts_say(tunnel, name):
 
 
 @pytest.mark.parametrize(("tunnel", "name"), [("bijection", "multiquery"), ("hmm", "window8")])
-def test_twins_are_measured_again(tunnel, name):
+def test_untrained_copies_are_measured_again(tunnel, name):
     one = RECORD["tunnels"][tunnel][name]
     given = own_networks.prompts_for(tunnel, one["config"], RECORD["prompts"])
-    found = [own_networks.twin_figures(one["config"], given, draw) for draw in range(2)]
+    found = [own_networks.untrained_figures(one["config"], given, draw) for draw in range(2)]
     for key in ("pc12", "cosine", "fall", "first"):
-        kept = one["twins"][key]
-        assert all(kept["low"] - 1e-3 <= twin[key] <= kept["high"] + 1e-3 for twin in found), key
+        kept = one["untrained"][key]
+        assert all(kept["low"] - 1e-3 <= copy[key] <= kept["high"] + 1e-3 for copy in found), key
 
 
 def test_the_ledger_s_numbers_are_the_record_s():

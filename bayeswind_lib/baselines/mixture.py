@@ -1,7 +1,7 @@
 """Observers of a known list of HMMs that lack a part of the mixture filter (chapter 20).
 
 The exact answer weighs the filters of all models by the running probability of each model. Each
-observer here leaves one part out, or is told something; all are computed, none is trained.
+observer here leaves one part out, or is given something; all are computed, none is trained.
 
 Axes: B episodes, K symbols read, M models, S states of each, V symbols.
 """
@@ -56,9 +56,9 @@ def observers(move: torch.Tensor, emit: torch.Tensor, symbols: torch.Tensor, whi
     """What each observer predicts after each symbol: {name: float64 (B, K, V)}.
 
     Args:
-        which: int64 (B,), the model that speaks; only "told which, no state" sees it.
+        which: int64 (B,), the model that speaks; only "given which, no state" sees it.
     Returns:
-        "exact"; "uniform"; "by position", the mean over all episodes; "told which, no state";
+        "exact"; "uniform"; "by position", the mean over all episodes; "given which, no state";
         "which, no state", which accumulates the right weights and holds no belief about states;
         "state, no which", the filters of all models, weighed evenly all along; "likeliest only", the
         filter of the likeliest model so far; "window w", the best from the last w symbols.
@@ -73,7 +73,7 @@ def observers(move: torch.Tensor, emit: torch.Tensor, symbols: torch.Tensor, whi
         "exact": (weight[..., None] * each).sum(2),
         "uniform": torch.full((B, K, V), 1 / V, dtype=move.dtype),
         "by position": idle.mean(1).expand(B, -1, -1),
-        "told which, no state": idle.transpose(0, 1)[which],
+        "given which, no state": idle.transpose(0, 1)[which],
         "which, no state": torch.einsum("bkm,kmv->bkv", weight, idle),
         "state, no which": each.mean(2),
         "likeliest only": each.gather(2, best)[:, :, 0],

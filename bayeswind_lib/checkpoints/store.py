@@ -46,7 +46,7 @@ def stamp(name: str, folder: str | Path | None = None) -> tuple[int, int, int] |
 
 
 def lookup(record: dict | None, key: str):
-    """The entry under a path such as "tasks/V20-L19/distinct/rungs/uniform/kl", or None."""
+    """The entry under a path such as "tasks/V20-L19/distinct/baselines/uniform/kl", or None."""
     for part in key.split("/"):
         if not isinstance(record, dict) or part not in record:
             return None

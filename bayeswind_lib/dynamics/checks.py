@@ -274,7 +274,7 @@ def gradient_parts(done: Pass, upstream: torch.Tensor) -> dict[str, float]:
 
     "error": the length of u_i. "spread": the standard deviation, over the keys a query may see and
     each counted alike, of b_ij, what there would be to gain. "scores": the length of a row of G.
-    "room": mean of `unsaturated`, over queries with more than one key.
+    "unsaturated": mean of `unsaturated`, over queries with more than one key.
     """
     b, seen = attention.compatibility(done, upstream), done.pattern > 0
     later = slice(1, None)  # the first query has one key only
@@ -286,5 +286,5 @@ def gradient_parts(done: Pass, upstream: torch.Tensor) -> dict[str, float]:
         return math.sqrt(float(x.mean()))
     return {
         "error": root(upstream[..., later, :].square().sum(-1)), "spread": root(spread[..., later, :]),
-        "scores": root(found.square().sum(-1)), "room": float(unsaturated(done.pattern)[..., later].mean()),
+        "scores": root(found.square().sum(-1)), "unsaturated": float(unsaturated(done.pattern)[..., later].mean()),
     }

@@ -9,7 +9,7 @@ STEPS, LENGTH, SHORT = 1000, 2000, 700  # as published, and a shorter sequence f
 THIN = 10  # of the training loss every so many steps are kept
 # What is raced at its own best rate. The rate is that of the maps that are not named.
 FAMILIES = {
-    "all alike": Arm("all alike"),
+    "one rate": Arm("one rate"),
     "values x 10": Arm("values x 10", times={"value": 10.0}),
     "output x 10": Arm("output x 10", times={"output": 10.0}),
     "queries and keys x 10": Arm("queries and keys x 10", times={"query": 10.0, "key": 10.0}),
@@ -23,4 +23,4 @@ RATES = {
     "em": (0.01, 0.0316, 0.1, 0.316, 1.0, 3.16),
 }
 PLAIN, VALUES = (arm.name for arm in race.PUBLISHED)
-ALIKE = "all x 10"  # what stands beside the published arm: the same ten times on every map
+TENFOLD = "all x 10"  # what stands beside the published arm: the same ten times on every map

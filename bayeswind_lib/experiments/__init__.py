@@ -32,8 +32,8 @@ from bayeswind_lib.training.presets import N_EPISODES
 # By record: the file that measures it. These are made by `make records`, on one core.
 PROBES = ("ablation", "beliefs", "capstone", "gradient", "keys", "progress", "recurrence", "routing", "settling", "values")
 MADE = {
-    "reference_rungs": "bijection_baselines", "hmm_rungs": "hmm_baselines", "regression_rungs": "regression_baselines",
-    "recall_rungs": "recall_baselines", "facts": "facts", "networks": "networks",
+    "bijection_baselines": "bijection_baselines", "hmm_baselines": "hmm_baselines", "regression_baselines": "regression_baselines",
+    "recall_baselines": "recall_baselines", "facts": "facts", "networks": "networks",
     "attention_variants": "attention_variants",
 } | {f"probe_{name}": name for name in PROBES}
 RACES = {"races": "races", "fair_race": "fair_race"}  # hours, and ten minutes: only when they are named

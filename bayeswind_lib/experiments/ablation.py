@@ -2,7 +2,7 @@
 
 Under "networks", by name and seed: "layers" (a row a layer), "heads" (rises of the KL in three ways),
 "groups" (heads taken out together), "flow" (readable and handed over, before and after every write).
-Under "untrained", by name: the same of untrained twins, as far as it is a null.
+Under "untrained", by name: the same of untrained copies, as far as it is a null.
 
 Axes: B episodes, K scored positions, L layers, H heads.
 """
@@ -26,7 +26,7 @@ CLASSROOM = (
     ("bijection-transformer-classroom", (0, 1, 2)), ("bijection-transformer-classroom-posterior", (0, 1, 2)),
     ("hmm-transformer-classroom", (0,)),
 )
-TWINS_OF = ("bijection-transformer", "hmm-transformer", "bijection-transformer-classroom", "hmm-transformer-classroom")
+COPIES_OF = ("bijection-transformer", "hmm-transformer", "bijection-transformer-classroom", "hmm-transformer-classroom")
 HOWS = ("zero", "mean", "resample")
 FIT, BENCH, PAIRS = 192, 32, 24  # the fewest episodes for each purpose
 
@@ -37,14 +37,14 @@ def measure(n_episodes: int, draws: int) -> dict:
     Args:
         n_episodes: half of them for heads and to fit readers, a quarter for layers, an eighth as
             pairs; but never fewer than `FIT`, `BENCH` and `PAIRS` say.
-        draws: of each null; of noise and of twins at most 20, of subspaces at most 30.
+        draws: of each null; of noise and of copies at most 20, of subspaces at most 30.
     """
     found: dict = {}
     for name, seeds in (*PUBLISHED, *CLASSROOM):
         for seed in seeds:
             found.setdefault(name, {})[str(seed)] = opened(checkpoints.load(name, seed), n_episodes, draws)
-    twins = {name: untrained(name, n_episodes, draws) for name in TWINS_OF}
-    return {"networks": found, "untrained": twins, "noise": noise_nulls(found)}
+    copies = {name: untrained(name, n_episodes, draws) for name in COPIES_OF}
+    return {"networks": found, "untrained": copies, "noise": noise_nulls(found)}
 
 
 def opened(model, n_episodes: int, draws: int) -> dict:
@@ -154,21 +154,21 @@ def readable_row(x: np.ndarray, belief: np.ndarray) -> dict[str, float]:
 
 
 def untrained(name: str, n_episodes: int, draws: int) -> dict:
-    """Untrained twins: the largest |effect| of a head, the tenfold rule, readable shares by place."""
+    """Untrained copies: the largest |effect| of a head, the tenfold rule, readable shares by place."""
     trained = checkpoints.load(name)
     tunnel, heads, percents, ratios, flows = tunnel_of(trained), [], [], [], []
     for draw in range(min(draws, 20)):
-        twin = probes.untrained(trained, rng_for(tunnel, 920 + draw))
-        twin.record = trained.record
-        bench = bench_of(twin, BENCH)
+        copy = probes.untrained(trained, rng_for(tunnel, 920 + draw))
+        copy.record = trained.record
+        bench = bench_of(copy, BENCH)
         effects = head_effects(bench, ("zero",))["zero"]
         heads.append({m: float(np.abs(effects[m]).max()) for m in ("kl", "entropy_mae")})
         mae = float(bench.before["entropy_mae"].mean())
         percents.append({"percent": 100 * heads[-1]["entropy_mae"] / mae})
         ratios.append({"least_ratio": min(level(bench, layer_logits(bench, layer, "bypass"))["entropy_mae"] / mae
-                                          for layer in range(len(twin.blocks)))})
-        x, belief = streams(twin, tunnel, max(FIT, n_episodes // 2))
-        flows.append([readable_row(x[place], belief) for place in exchange.places(twin)])
+                                          for layer in range(len(copy.blocks)))})
+        x, belief = streams(copy, tunnel, max(FIT, n_episodes // 2))
+        flows.append([readable_row(x[place], belief) for place in exchange.places(copy)])
     flow = [{"place": place} | stats.summaries([rows[i] for rows in flows]) for i, place in enumerate(exchange.places(trained))]
     gains = [{"share": feed_forward_share(rows, "r2")} for rows in flows]
     return {"heads": stats.summaries(heads), "layers": stats.summaries(ratios)["least_ratio"], "flow": flow,

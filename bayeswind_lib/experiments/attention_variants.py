@@ -1,7 +1,7 @@
 """The record `attention_variants`: one recipe with one part of attention exchanged (Paper III's "static and dynamic"; notes B7).
 
 The networks of the plan `variants`, five seeds each, under the three diagnostics of chapter 17, beside
-untrained twins of the same shape; differences from multi-head attention are paired by seed. What is
+untrained copies of the same shape; differences from multi-head attention are paired by seed. What is
 not trained yet is trained first (some minutes), in `runs/variants`.
 
 Axes: n prompts, L layers, d coordinates of a value (G C), T tokens.
@@ -25,7 +25,7 @@ from bayeswind_lib.language.own_networks import (
     figures,
     given_to,
     paired,
-    twin_figures,
+    untrained_figures,
     values_of,
 )
 from bayeswind_lib.language.stored import pack
@@ -34,7 +34,7 @@ from bayeswind_lib.training.plans import Cell
 from bayeswind_lib.training.sweep import read_row, weights_of
 
 FOLDER = Path("runs/variants")
-PROMPTS, TWINS, EPISODES = 100, 20, 500
+PROMPTS, COPIES, EPISODES = 100, 20, 500
 PLAIN = "multihead"
 COMPARED = {"shared": "multiquery", "window": "window4"}  # what stands in the ledger, less the plain one
 SHORT = 2  # updates of the runs that only try the code
@@ -61,7 +61,7 @@ def measure(n_episodes: int, runs: str | Path | None = None) -> dict:
     """
     cells = plans.plan("variants")
     if n_episodes >= EPISODES:
-        return _measure(cells, Path(runs or FOLDER), EPISODES, TWINS, PROMPTS)
+        return _measure(cells, Path(runs or FOLDER), EPISODES, COPIES, PROMPTS)
     with tempfile.TemporaryDirectory() as place:
         return _measure(short(cells), Path(runs or place), n_episodes, 3, 12)
 
@@ -79,8 +79,8 @@ def short(cells: Sequence[Cell]) -> list[Cell]:
 
 
 def of_sweep(cells: Sequence[Cell], folder: Path, draws: int, n: int) -> dict:
-    """Every finished network of a sweep by tunnel and attention: each seed, the twins, differences, intervals."""
-    found: dict = {"prompts": n, "twins": draws}
+    """Every finished network of a sweep by tunnel and attention: each seed, untrained copies, differences, intervals."""
+    found: dict = {"prompts": n, "untrained_draws": draws}
     tunnels_of: dict = {}
     for cell in cells:
         tunnel, name = name_of(cell)
@@ -110,12 +110,12 @@ def scores_of(row: dict) -> dict:
 
 
 def about(network: nn.Module, row: dict, given: Sequence[torch.Tensor], draws: int) -> dict:
-    """Size and configuration, values of the first seed, and what untrained twins of the same shape score."""
-    twins = [twin_figures(network.config, given, i) for i in range(draws)]
-    keys = [key for key in twins[0] if key != "layers" and twins[0][key] is not None]
+    """Size and configuration, values of the first seed, and what untrained copies of the same shape score."""
+    copies = [untrained_figures(network.config, given, i) for i in range(draws)]
+    keys = [key for key in copies[0] if key != "layers" and copies[0][key] is not None]
     return {
         "parameters": row["parameters"], "config": network.config.to_dict(), "n_values": network.config.n_groups * network.blocks[0].attention.channels,
-        "twins": {key: diagnose.null_summary([twin[key] for twin in twins]) for key in keys},
+        "untrained": {key: diagnose.null_summary([copy[key] for copy in copies]) for key in keys},
         "vectors": pack(values_of(network, given)),
         "rebuilding": max(layouts.rebuilding_error(network, given[-1][None])) if network.config.attention == "softmax" else None,
     }
@@ -154,9 +154,9 @@ def ledger_values(tunnels_of: dict) -> dict:
     measured["pc12"] = min(entry["mean"]["pc12"]["value"] for entry in every)
     measured["cosine"] = max(entry["mean"]["cosine"]["value"] for entry in keyed)
     ends = ("null", "low", "high")
-    twins = {
-        "pc12": {end: min(entry["twins"]["pc12"][end] for entry in every) for end in ends},
-        "cosine": {end: max(entry["twins"]["cosine"][end] for entry in keyed) for end in ends},
+    copies = {
+        "pc12": {end: min(entry["untrained"]["pc12"][end] for entry in every) for end in ends},
+        "cosine": {end: max(entry["untrained"]["cosine"][end] for entry in keyed) for end in ends},
     }
-    draws = every[0]["twins"]["pc12"]["draws"]
-    return {"ledger": measured, "dealt_seeds": dealt, "untrained": {key: one | {"draws": draws} for key, one in twins.items()}}
+    draws = every[0]["untrained"]["pc12"]["draws"]
+    return {"ledger": measured, "dealt_seeds": dealt, "untrained": {key: one | {"draws": draws} for key, one in copies.items()}}

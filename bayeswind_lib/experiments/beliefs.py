@@ -2,7 +2,7 @@
 
 By task (`TASKS`): the exact belief itself, and predictors that hold a part of it. By network: the
 parts of the filter in its last layer (of some networks in all layers), principal axes, clusters, and
-the same in untrained twins. See `probes.filtering.goals` for the names of what is read.
+the same in untrained copies. See `probes.filtering.goals` for the names of what is read.
 
 Axes: B episodes, K steps, D channels, S states, R draws.
 """
@@ -18,7 +18,7 @@ from bayeswind_lib.probes.fixed import rng_for
 from bayeswind_lib.tunnels import Episodes
 
 GOALS = ("belief", "log belief", "previous", "predicted", "next", "entropy")
-OPENED = (  # networks whose layers are all read, and of which untrained twins are
+OPENED = (  # networks whose layers are all read, and of which untrained copies are
     "hmm-transformer-classroom", "hmm-mamba-classroom", "hmm-lstm-classroom", "hmm-lstm-classroom-deep",
     "hmm-mlp-classroom-flattened", "hmm-transformer-classroom-sticky", "hmm-mamba-classroom-sticky",
     "hmm-lstm-classroom-sticky", "hmm-transformer",
@@ -26,7 +26,7 @@ OPENED = (  # networks whose layers are all read, and of which untrained twins a
 PUBLISHED = ("mamba", "lstm")  # architectures of which untrained networks of the published size are drawn
 PUBLISHED_EPISODES, PUBLISHED_DRAWS = 40, 40
 COUNTS = tuple(range(2, 11))  # clusters
-TWIN_EPISODES = 72  # of each untrained network
+COPY_EPISODES = 72  # of each untrained network
 
 
 def measure(n_episodes: int, draws: int) -> dict:
@@ -61,7 +61,7 @@ def task(name: str, n_episodes: int) -> tuple[tunnels.HMM, Episodes]:
 
 
 def task_row(tunnel: tunnels.HMM, episodes: Episodes, draws: int) -> dict:
-    """The exact belief: principal axes, its entropy read from it, its clusters; and the rungs."""
+    """The exact belief: principal axes, its entropy read from it, its clusters; and the baselines."""
     goal, rng = filtering.goals(tunnel, episodes), np.random.default_rng(1)
     belief, logs = goal["belief"], np.log(np.maximum(goal["belief"], filtering.LEAST))
     pairs = np.einsum("bki,bkj->bkij", belief, belief).reshape(*belief.shape[:2], -1)
@@ -70,13 +70,13 @@ def task_row(tunnel: tunnels.HMM, episodes: Episodes, draws: int) -> dict:
            (clouds | {"log probabilities": logs, "belief and products": np.concatenate([belief, pairs], -1)}).items()}
     first = [stats.pca(filtering.flat(belief[rng.integers(len(belief), size=len(belief))])).shares[0]
              for _ in range(draws)]
-    rungs = filtering.partial_filters(tunnel, episodes.inputs)
+    partial = filtering.partial_filters(tunnel, episodes.inputs)
     return {
         "n_episodes": len(belief), "entropy": own,
         "shares": {name: stats.pca(filtering.flat(x)).shares[: tunnel.n_states].tolist() for name, x in clouds.items()},
         "pc1_percent": float(100 * stats.pca(filtering.flat(belief)).shares[0]), "first_share": stats.summary(first, level=0.95),
         "entropy_shuffled": stats.summary(filtering.shuffled(belief, goal["entropy"], draws, rng, 1e-6), level=0.95), "above_0.9": float((belief.max(-1) > 0.9).mean()),
-        "rungs": {name: read(x, goal, ("belief", "log belief"), 1e-6) for name, x in rungs.items()},
+        "baselines": {name: read(x, goal, ("belief", "log belief"), 1e-6) for name, x in partial.items()},
         "clusters": {name: cluster_row(x, episodes, draws) for name, x in clouds.items()},
     }
 
@@ -109,7 +109,7 @@ def cluster_row(x: np.ndarray, episodes: Episodes, draws: int) -> dict:
 
 
 def network_row(model: torch.nn.Module, name: str, n_episodes: int, draws: int) -> dict:
-    """One shipped network: its last layer, and if it is opened its other layers and its twins."""
+    """One shipped network: its last layer, and if it is opened its other layers and its copies."""
     tunnel = tunnels.build("hmm", model.record["tunnel_config"])
     states = tunnels.build("hmm", tunnel.config | {"predicts": "states"})
     episodes = states.sample(n_episodes, rng_for(states, 5))
@@ -126,25 +126,25 @@ def network_row(model: torch.nn.Module, name: str, n_episodes: int, draws: int) 
 
 
 def opened_row(model, tunnel, episodes: Episodes, goal: dict, x: np.ndarray, draws: int) -> dict:
-    """All layers of a network, clusters in its last one, and both in untrained twins."""
+    """All layers of a network, clusters in its last one, and both in untrained copies."""
     chosen = [site for site in sites(model) if site.split(".")[0] in ("residual", "middle", "output", "cell")]
     layers = filtering.at_steps(model, episodes.inputs, chosen)
-    few = tunnel.sample(min(TWIN_EPISODES, len(x)), rng_for(tunnel, 6))
-    twins = [twin_row(model, few, filtering.goals(tunnel, few), draw) for draw in range(draws)]
+    few = tunnel.sample(min(COPY_EPISODES, len(x)), rng_for(tunnel, 6))
+    copies = [untrained_row(model, few, filtering.goals(tunnel, few), draw) for draw in range(draws)]
     row = {"layers": {site: read(value, goal) | {"shares": stats.pca(filtering.flat(value)).shares[:5].tolist()}
                       for site, value in layers.items()},
            "clusters": cluster_row(x, episodes, draws),
-           "untrained": {what: stats.summary([twin[what] for twin in twins], level=0.95) for what in twins[0]}}
+           "untrained": {what: stats.summary([copy[what] for copy in copies], level=0.95) for what in copies[0]}}
     if tunnel.generator == "grid" and tunnel.n_states == 3:
         sharp = filtering.sharp_episodes(tunnel, len(x), rng_for(tunnel, 7))
         row["sharp_clusters"] = cluster_row(filtering.at_steps(model, sharp.inputs, "final")["final"], sharp, draws)
     return row
 
 
-def twin_row(model, episodes: Episodes, goal: dict, draw: int) -> dict[str, float]:
-    """The last layer of an untrained twin: what is read, its first share, and its silhouettes."""
-    twin = nulls.untrained(model, torch.Generator().manual_seed(10_000 + draw))
-    x = filtering.at_steps(twin, episodes.inputs, "final")["final"]
+def untrained_row(model, episodes: Episodes, goal: dict, draw: int) -> dict[str, float]:
+    """The last layer of an untrained copy: what is read, its first share, and its silhouettes."""
+    copy = nulls.untrained(model, torch.Generator().manual_seed(10_000 + draw))
+    x = filtering.at_steps(copy, episodes.inputs, "final")["final"]
     found = {name: filtering.held_out(x, goal[name]) for name in ("belief", "log belief", "entropy")}
     found["memory share"] = filtering.memory_share(x, goal)
     return found | cloud_row(x, episodes)

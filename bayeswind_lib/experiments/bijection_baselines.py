@@ -1,4 +1,4 @@
-"""The record `reference_rungs`: predictors of the bijection tunnel that are understood completely.
+"""The record `bijection_baselines`: predictors of the bijection tunnel that are understood completely.
 
 By formula, and on sampled episodes to check the formula. Beside each task stand its nulls.
 
@@ -37,10 +37,10 @@ def _task(tunnel: tunnels.Bijection, n_episodes: int) -> dict:
     config = tuple(tunnel.config.values())
     constants = baselines.task_constants(*config)
     constants["total_entropy"] = constants["mean_entropy"] * tunnel.n_pairs
-    result = {"constants": constants, "rungs": baselines.exact_baselines(*config)}
+    result = {"constants": constants, "baselines": baselines.exact_baselines(*config)}
     if not tunnel.with_replacement:
         size = config[:2]
-        constants["truth_in_random_set"] = 1 - result["rungs"]["position_counter"]["tv"]
+        constants["truth_in_random_set"] = 1 - result["baselines"]["position_counter"]["tv"]
         result["leak"] = {f"{e:g}": baselines.exact_leak(e, *size) for e in LEAKS}
         reach = baselines.exact_leak(0.1, *size)["entropy_mae"]
         result["leak_for"] = {
@@ -76,7 +76,7 @@ def sampled(tunnel: tunnels.Bijection, n_episodes: int) -> dict:
     for name, said in _said_entropies(entropy, tunnel.n_values).items():
         found[name] = with_error("entropy_mae", np.abs(said - entropy))
     found["all_tokens"] |= with_error("kl", math.log2(2 * tunnel.n_values) - entropy)
-    result = {"rungs": found, "constants": _sampled_constants(tunnel, episodes, entropy)}
+    result = {"baselines": found, "constants": _sampled_constants(tunnel, episodes, entropy)}
     if not tunnel.with_replacement:
         result["leak"] = {f"{e:g}": scores(baselines.Leaky(tunnel, e), episodes) for e in LEAKS}
     return result

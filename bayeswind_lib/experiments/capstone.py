@@ -1,9 +1,9 @@
 """The record `probe_capstone`: a network among a known list of HMMs, nobody saying which one speaks.
 
 observers: what each lesser observer (baselines.mixture) is off the exact mixture, bits, and how far the
-network's answer is from it; by position under `curves`. twins: untrained networks of the same shape.
+network's answer is from it; by position under `curves`. untrained: networks with fresh weights of the same shape.
 readable: R^2 of the log probabilities of the models, and of the belief about the state of the model
-that speaks, read linearly from the stream, by layer; beside untrained twins, shuffled episodes, and what
+that speaks, read linearly from the stream, by layer; beside untrained copies, shuffled episodes, and what
 counts of symbols, or the last symbol, give. exchange: the part of the stream that tells which, taken
 from another episode.
 
@@ -19,20 +19,20 @@ from bayeswind_lib.probes import untrained
 from bayeswind_lib.probes.fixed import SEED
 from bayeswind_lib.probes.sources import NETWORK, compare, divergence, exchange, readable
 
-TWINS = 3
+COPIES = 3
 
 
 def measure(n_episodes: int, draws: int) -> dict:
-    """The record; `draws` is not used: twins and subspaces are few and each is a network's pass."""
+    """The record; `draws` is not used: copies and subspaces are few and each is a network's pass."""
     model = checkpoints.load(NETWORK)
     tunnel = tunnels.build(model.record["tunnel"], model.record["tunnel_config"])
     rng = torch.Generator().manual_seed(SEED)
     episodes = tunnel.sample(max(n_episodes, 48), rng)
-    twins = [untrained(model, torch.Generator().manual_seed(SEED + 1 + i)) for i in range(TWINS)]
+    copies = [untrained(model, torch.Generator().manual_seed(SEED + 1 + i)) for i in range(COPIES)]
     return {
         "observers": compare(model, tunnel, episodes),
-        "twins": [divergence(episodes.posterior, twin.predict(episodes.inputs)) for twin in twins],
-        "readable": readable(model, tunnel, episodes) | {"twins": [readable(t, tunnel, episodes)["network"] for t in twins]},
+        "untrained": [divergence(episodes.posterior, copy.predict(episodes.inputs)) for copy in copies],
+        "readable": readable(model, tunnel, episodes) | {"untrained": [readable(t, tunnel, episodes)["network"] for t in copies]},
         "exchange": exchange(model, tunnel, episodes, tunnel.sample(len(episodes), rng)),
     }
 

@@ -108,11 +108,11 @@ def _arithmetic(late_entropy: float) -> dict:
 def _late_entropy(folder: str | Path | None) -> float:
     """Mean entropy of the exact belief at the steps 21 to 50 of an HMM, from the stored record."""
     path = "tasks/S5-V5-K50-grid/constants/entropy_by_position"
-    found = store.lookup(store.read("hmm_rungs", folder), path)
+    found = store.lookup(store.read("hmm_baselines", folder), path)
     if found is None:
         raise ValueError(
-            f"facts rests on the record hmm_rungs, and {folder or store.records_folder()} holds none with "
-            f"{path}: measure it first, python -m bayeswind_lib records hmm_rungs facts"
+            f"facts rests on the record hmm_baselines, and {folder or store.records_folder()} holds none with "
+            f"{path}: measure it first, python -m bayeswind_lib records hmm_baselines facts"
         )
     return float(np.mean(found[20:]))
 

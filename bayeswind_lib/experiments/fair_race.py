@@ -1,8 +1,8 @@
 """The record `fair_race`: ways to train a head on fresh chains, best against best (Paper II; notes A5, A7).
 
 `python -m bayeswind_lib records fair_race` runs what is missing (some ten minutes of one
-core) and writes the record. Each run is a file of its own. Rates are chosen on some seeds and told
-on others.
+core) and writes the record. Each run is a file of its own. Rates are chosen on some seeds and
+evaluated on others.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from bayeswind_lib.experiments.runner import run_missing
 
 FOLDER = Path("runs/fair_race")
 EVERY = 10
-CHOOSING, TOLD = (1, 2, 3, 4), (11, 12, 13, 14, 15)
+CHOOSING, EVALUATION = (1, 2, 3, 4), (11, 12, 13, 14, 15)
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Cell:
     """One run.
 
     Attributes:
-        group: "chosen" (a rate of a family's), "told" (the chosen one), "lower" (the next lower one of the grid), "base" (one rate for all) or "frozen".
+        group: "chosen" (a rate of a family's), "evaluated" (the chosen one), "lower" (the next lower one of the grid), "base" (one rate for all) or "frozen".
         head, arm, seed, steps, every, setting: as in `fair.run`.
     """
 
@@ -86,16 +86,16 @@ def base_arm(name: str, seed: int) -> Arm:
     return Arm(MATCHED, rate=race.matched_rate(*slopes, replace(FAMILIES["values x 10"][1], rate=BASE)))
 
 
-def telling(rates: dict[str, float], seeds: Iterable[int] = TOLD) -> list[Cell]:
+def evaluation(rates: dict[str, float], seeds: Iterable[int] = EVALUATION) -> list[Cell]:
     """Each family at its rate, some at the next lower one, the arms at one rate, and the controls in which something is frozen."""
     cells = []
     for seed in seeds:
-        cells += [Cell("told", FAMILIES[name][0], replace(FAMILIES[name][1], rate=rate), seed) for name, rate in rates.items()]
+        cells += [Cell("evaluated", FAMILIES[name][0], replace(FAMILIES[name][1], rate=rate), seed) for name, rate in rates.items()]
         cells += [Cell("base", "attention", base_arm(name, seed), seed) for name in (*AT_BASE, MATCHED, TENFOLD)]
         for head, arm in (FAMILIES[name] for name in LOWER):
             less = max((rate for rate in RATES[arm.optimiser] if rate < rates[arm.name]), default=None)
             cells += [Cell("lower", head, replace(arm, rate=less), seed)] if less else []
-        plain = rates["all alike"]
+        plain = rates["one rate"]
         cells += [Cell("frozen", "attention", Arm(name, rate=plain, times=times), seed) for name, times in FROZEN.items()]
     return cells
 
@@ -116,7 +116,7 @@ def measure(runs: str | Path | None = None, workers: int = 1, report: Callable =
         runs: the folder of the runs, `runs/fair_race` by default.
     """
     folder = Path(runs or FOLDER)
-    for cells in (sweep, lambda: telling(choose(folder))):
+    for cells in (sweep, lambda: evaluation(choose(folder))):
         run_missing(functools.partial(run, folder), cells(), functools.partial(races.path_of, folder), workers, report)
     return record_of(folder)
 
@@ -167,8 +167,8 @@ def choose(folder: str | Path) -> dict[str, float]:
 
 
 READINGS = {  # by name: who is asked, and who stands beside
-    "values": ("values x 10", "all alike"), "routing": ("queries and keys x 10", "all alike"),
-    "alternating": ("alternating", "all alike"), "mixture": ("mixture, EM", "mixture, all alike"),
+    "values": ("values x 10", "one rate"), "routing": ("queries and keys x 10", "one rate"),
+    "alternating": ("alternating", "one rate"), "mixture": ("mixture, EM", "mixture, one rate"),
 }
 
 
@@ -199,15 +199,15 @@ def record_of(folder: str | Path) -> dict:
 
     Returns:
         "grid": of each family, by rate, steps to the level ("inf": never) and the last KL of the
-        choosing seeds; "rates": what they chose, and whether it is at the end of its grid; "told", "lower", "base",
+        choosing seeds; "rates": what they chose, and whether it is at the end of its grid; "evaluated", "lower", "base",
         "frozen": by arm and in the order of seeds, the KL at all "points", every measure before training and
         at the end, steps to each level, and the mean KL of the last tenth; "seconds" of a step of each family;
         "claims" and "flipped": what the ledger reads.
     """
     found, rates = grid(folder), choose(folder)
-    groups: dict = {"told": {}, "lower": {}, "base": {}, "frozen": {}}
+    groups: dict = {"evaluated": {}, "lower": {}, "base": {}, "frozen": {}}
     total = sum(races.read_cell(cell, folder)["seconds"] for cell in sweep(found["seeds"]))
-    for cell in telling(rates):
+    for cell in evaluation(rates):
         if (told := races.read_cell(cell, folder)) is None:
             continue
         total += told["seconds"]
@@ -229,13 +229,13 @@ def record_of(folder: str | Path) -> dict:
     return {
         "grid": found["families"], "choosing": found["seeds"],
         "rates": {name: {"rate": rate, "at_the_edge": rate in ends[name]} for name, rate in rates.items()},
-        "claims": readings(groups["told"]), "flipped": readings(groups["told"], np.random.default_rng(0)),
+        "claims": readings(groups["evaluated"]), "flipped": readings(groups["evaluated"], np.random.default_rng(0)),
         **groups, "points": list(range(0, STEPS + 1, EVERY)), "levels": LEVELS, "steps": STEPS, "base_rate": BASE,
-        "setting": asdict(fair.Setting()), "seed": TOLD[0], "seeds": list(TOLD), "known": known(), "cost": {"seconds": round(total, 1)},
+        "setting": asdict(fair.Setting()), "seed": EVALUATION[0], "seeds": list(EVALUATION), "known": known(), "cost": {"seconds": round(total, 1)},
     }
 
 
-def known(seed: int = TOLD[0]) -> dict[str, float]:
+def known(seed: int = EVALUATION[0]) -> dict[str, float]:
     """KL in nats of forecasts that need no training, on the held-out episodes of a seed."""
     setting = fair.Setting()
     found = fair.first_batch(seed, STEPS, setting, tested=True)

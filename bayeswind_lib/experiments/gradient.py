@@ -27,7 +27,7 @@ TUNNELS = ("bijection", "hmm")
 EPISODES, FEW = 64, 8  # of a classroom network, of a large one
 HEADS = 50  # random heads of each kind, at most
 RATES = (1e-1, 1e-2, 1e-3, 1e-4)
-WHAT = ("error", "spread", "scores", "room")
+WHAT = ("error", "spread", "scores", "unsaturated")
 
 
 def measure(n_episodes: int, draws: int) -> dict:
@@ -122,13 +122,13 @@ def of_network(name: str, n: int) -> list[dict]:
             "wrong sign": float((laws["no baseline"] * laws["law"] < 0)[moved].double().mean()),
             "single, query map": checks.apart(rough["query"].double(), truth["query"]),
             "single, value map": checks.apart(rough["value"].double(), truth["value"]),
-            "room": float(checks.unsaturated(done.pattern).mean()),
+            "unsaturated": float(checks.unsaturated(done.pattern).mean()),
         })
     return rows
 
 
 def of_run(tunnel: str, n: int, draws: int) -> dict:
-    """By snapshot and layer: what could be gained, what is asked of the scores, who is served.
+    """By snapshot and layer: what could be gained, what is asked of the scores, who gains.
 
     The loss is its expectation under the exact posterior, so that no noise of outcomes is in it.
     """
@@ -140,11 +140,11 @@ def of_run(tunnel: str, n: int, draws: int) -> dict:
         passes = [checks.opened(model, i, episodes.inputs, episodes.posterior)[:2] for i in range(len(model.blocks))]
         row = [checks.gradient_parts(*one) for one in passes]
         found = {what: [one[what] for one in row] for what in WHAT}
-        found["alike"] = [checks.gradient_coherence(*one) for one in passes]
-        found["served"] = [checks.improved_share(*one) for one in passes]
+        found["coherence"] = [checks.gradient_coherence(*one) for one in passes]
+        found["improved_share"] = [checks.improved_share(*one) for one in passes]
         drawn = [[checks.improved_share(done, checks.random_errors(u, rng)) for done, u in passes] for _ in range(draws)]
-        found["strangers"] = np.mean(drawn, 0).tolist()
-        nulls.append([stats.summary([one[i] for one in drawn], x) for i, x in enumerate(found["served"])])
+        found["random_errors"] = np.mean(drawn, 0).tolist()
+        nulls.append([stats.summary([one[i] for one in drawn], x) for i, x in enumerate(found["improved_share"])])
         rows.append(found)
     curves = {what: rounded([row[what] for row in rows]) for what in rows[0]}
     early = int(np.argmax([row["spread"][0] for row in rows]))  # when most is to be gained in layer 0
@@ -157,7 +157,7 @@ def ledger_values(found: dict) -> dict:
     last, early = (found["snapshots"]["bijection"][when][0] for when in ("last", "early"))
     measured = {
         "routing": max(row["routing"] for row in layers), "values": max(row["values"] for row in layers),
-        "order": found["ratio"]["order"]["law"]["null"], "served": last["value"], "served early": early["value"],
+        "order": found["ratio"]["order"]["law"]["null"], "improved_share": last["value"], "improved_share_early": early["value"],
     }
     return {
         "ledger": measured,
@@ -166,5 +166,5 @@ def ledger_values(found: dict) -> dict:
             "order": found["ratio"]["order"]["no baseline"],
         },
         "other_query": {"values": stats.summary([row["other query, value map"] for row in layers])},
-        "random_errors": {"served": last, "served early": early},
+        "random_errors": {"improved_share": last, "improved_share_early": early},
     }

@@ -1,4 +1,4 @@
-"""The record `hmm_rungs`: predictors of the HMM tunnels that hold a part of the filter, on sampled episodes.
+"""The record `hmm_baselines`: predictors of the HMM tunnels that hold a part of the filter, on sampled episodes.
 
 Beside each task stand its nulls.
 
@@ -61,7 +61,7 @@ def _hmm_task(tunnel: tunnels.HMM, n_episodes: int, chosen: tuple[str, ...] | No
         null["uniform"] |= stats.summaries([_jump(tunnel, draw) for draw in range(DRAWS)])
     return {
         "n_episodes": n_episodes, "constants": _hmm_constants(episodes),
-        "rungs": {
+        "baselines": {
             name: _hmm_scores(predictor, episodes)
             for name, predictor in predictors.items() if chosen is None or name in chosen
         },

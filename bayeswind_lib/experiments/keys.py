@@ -1,7 +1,7 @@
 """Layer 0's keys and heads of every shipped bijection transformer, beside their nulls.
 
 "cosines": mean |cosine| of the keys of single tokens. "embeddings": the same of the embeddings, also
-of networks without keys. "scores": what the scores tell apart. "alike": what it costs to make tokens
+of networks without keys. "scores": what the scores tell apart. "token_ablation": what it costs to make tokens
 alike. "heads": what every head is worth. "untrained": the nulls in the form that the ledger reads.
 
 Axes: n tokens, H heads, C channels of one head.
@@ -23,12 +23,12 @@ from bayeswind_lib.probes.report import token_sets
 
 SIDES = {"raw": False, "centred": True}
 PLACES = {"questions": probe.ASKED, "values": probe.SHOWN}
-MADE_ALIKE = {  # what is made alike where
+ABLATED = {  # what is made alike where
     "keys of questions": ("key.0", "questions"), "keys of values": ("key.0", "values"),
     "queries": ("query.0", "questions"), "values of values": ("value.0", "values"),
 }
 LARGE = 1_000_000  # parameters, from which on fewer episodes have to do
-MOST, TWINS, TWIN_EPISODES = 64, 20, 8  # episodes of a large network; untrained twins, and their episodes
+MOST, COPIES, COPY_EPISODES = 64, 20, 8  # episodes of a large network; untrained copies, and their episodes
 
 
 def measure(n_episodes: int, draws: int) -> dict:
@@ -36,7 +36,7 @@ def measure(n_episodes: int, draws: int) -> dict:
 
     Args:
         n_episodes: of each network for scores and ablations; at most 64 where a network is large.
-        draws: of each null of the cosines; at most 20 untrained twins for the other nulls.
+        draws: of each null of the cosines; at most 20 untrained copies for the other nulls.
     """
     found: dict = {"embeddings": embeddings(), "networks": {}, "untrained": {}}
     for model, name, seed in transformers():
@@ -78,13 +78,13 @@ def opened(model: torch.nn.Module, n_episodes: int, draws: int) -> tuple[dict, d
     n = min(n_episodes, MOST) if large else n_episodes
     tunnel = tunnels.build("bijection", model.record["tunnel_config"])
     episodes = tunnel.sample(n, rng_for(tunnel, 0))
-    few = tunnel.sample(min(n_episodes, TWIN_EPISODES if large else MOST), rng_for(tunnel, 1))
-    twins = [untrained(model, rng_for(tunnel, 700 + i)) for i in range(min(draws, TWINS))]
+    few = tunnel.sample(min(n_episodes, COPY_EPISODES if large else MOST), rng_for(tunnel, 1))
+    copies = [untrained(model, rng_for(tunnel, 700 + i)) for i in range(min(draws, COPIES))]
     cosines, nulls = cosines_of(model, draws)
-    heads, head_nulls = heads_of(model, twins, episodes, few)
+    heads, head_nulls = heads_of(model, copies, episodes, few)
     entry = {
         "sha256": model.record["sha256"], "n_episodes": n, "cosines": cosines, "heads": heads,
-        "scores": scores_of(model, twins, episodes, few), "alike": alike_of(model, twins, episodes, few),
+        "scores": scores_of(model, copies, episodes, few), "token_ablation": token_ablations_of(model, copies, episodes, few),
     }
     return entry, nulls | head_nulls
 
@@ -128,8 +128,8 @@ def _isotropic(model, sets, own, rng) -> dict[str, torch.Tensor]:
 
 
 def _untrained(model, sets, own, rng) -> dict[str, torch.Tensor]:
-    twin = untrained(model, rng)
-    return {name: probe.key_vectors(twin, tokens) for name, tokens in sets.items()}
+    copy = untrained(model, rng)
+    return {name: probe.key_vectors(copy, tokens) for name, tokens in sets.items()}
 
 
 def _shuffled(model, sets, own, rng) -> dict[str, torch.Tensor]:
@@ -158,31 +158,31 @@ def brief(measured: Measured) -> dict:
 # ---- scores, and tokens made alike
 
 
-def scores_of(model, twins, episodes, few) -> dict:
-    """Preference, binding and margin in nats, by head; of the twins the largest of any head."""
+def scores_of(model, copies, episodes, few) -> dict:
+    """Preference, binding and margin in nats, by head; of the copies the largest of any head."""
     found = {}
-    of_twins = [probe.scores_in_place(twin, few) for twin in twins]
+    of_copies = [probe.scores_in_place(copy, few) for copy in copies]
     for shown, rows in probe.scores_in_place(model, episodes).items():
         found[shown] = {
             kind: {
                 "by_head": by_head.tolist(),
-                "untrained": stats.summary(float(twin[shown][kind].abs().max()) for twin in of_twins),
+                "untrained": stats.summary(float(copy[shown][kind].abs().max()) for copy in of_copies),
             }
             for kind, by_head in rows.items()
         }
     return found
 
 
-def alike_of(model, twins, episodes, few) -> dict:
-    """Rise of the KL, bits, when tokens are made alike; of the twins when it is done by the mean."""
+def token_ablations_of(model, copies, episodes, few) -> dict:
+    """Rise of the KL, bits, when tokens are made alike; of the copies when it is done by the mean."""
     rng = torch.Generator().manual_seed(SEED)
-    bench, benches = Bench(model, episodes, rng), [Bench(twin, few, rng) for twin in twins]
+    bench, benches = Bench(model, episodes, rng), [Bench(copy, few, rng) for copy in copies]
     found = {}
-    for what, (site, places) in MADE_ALIKE.items():
-        cost = {how: probe.cost_of_alike(bench, site, PLACES[places], how) for how in probe.ALIKE}
+    for what, (site, places) in ABLATED.items():
+        cost = {how: probe.token_ablation_cost(bench, site, PLACES[places], how) for how in probe.TOKEN_ABLATIONS}
         found[what] = {how: {"kl": effect.kl, "kl_se": effect.kl_se} for how, effect in cost.items()}
         found[what]["untrained"] = stats.summary(
-            probe.cost_of_alike(twin, site, PLACES[places]).kl for twin in benches
+            probe.token_ablation_cost(copy, site, PLACES[places]).kl for copy in benches
         )
     return found
 
@@ -190,7 +190,7 @@ def alike_of(model, twins, episodes, few) -> dict:
 # ---- heads
 
 
-def heads_of(model, twins, episodes, few) -> tuple[dict, dict]:
+def heads_of(model, copies, episodes, few) -> tuple[dict, dict]:
     """What each head is worth by every way of taking it out or disturbing it, and how concentrated that is."""
     bench, names = Bench(model, episodes, torch.Generator().manual_seed(SEED)), parts(model, "head")
     found: dict = {"names": names, "kl_before": float(bench.before["kl"].mean())}
@@ -198,7 +198,7 @@ def heads_of(model, twins, episodes, few) -> tuple[dict, dict]:
         effects = [bench.effect(name, how) for name in names]
         found[how] = {key: [getattr(e, key) for e in effects] for key in ("kl", "kl_se", "entropy_mae")}
         found[how] |= {f"concentration_{by}": _concentrated(effects, by) for by in ("kl", "entropy_mae")}
-    worth = [_worth(twin, few, names) for twin in twins]
+    worth = [_worth(copy, few, names) for copy in copies]
     nulls = {
         "largest": stats.summary(max(abs(e.entropy_mae) for e in effects) for effects in worth),
         "largest_kl": stats.summary(max(abs(e.kl) for e in effects) for effects in worth),
@@ -208,12 +208,12 @@ def heads_of(model, twins, episodes, few) -> tuple[dict, dict]:
     return found, {"heads": nulls}
 
 
-def _worth(twin, episodes, names) -> list[Effect]:
-    bench = Bench(twin, episodes)
+def _worth(copy, episodes, names) -> list[Effect]:
+    bench = Bench(copy, episodes)
     return [bench.effect(name) for name in names]
 
 
 def _concentrated(effects: list[Effect], by: str) -> dict:
-    """`concentration`; a ratio to an effect that is not positive is told as None."""
+    """`concentration`; a ratio to an effect that is not positive is stored as None."""
     found = concentration(effects, by)
     return found | {"ratio": found["ratio"] if np.isfinite(found["ratio"]) else None}

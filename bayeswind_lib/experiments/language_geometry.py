@@ -3,7 +3,7 @@
 Axes: n prompts, L layers, d coordinates of a value (all key-value heads).
 
 Two domains, each cut in two ways (`language.prompts`), run through the trained model and through a
-twin with fresh random weights; and the same functions on the book's own networks, as a control on
+copy with fresh random weights; and the same functions on the book's own networks, as a control on
 which the answer is known. The value vectors of the last layer are kept, so that a reader can do the
 statistics again without the model.
 """
@@ -26,7 +26,7 @@ from bayeswind_lib.language.stored import pack
 from bayeswind_lib.probes import nulls
 
 DRAWS = 200
-TWIN_SEEDS = (18, 19)  # of two more twins
+COPY_SEEDS = (18, 19)  # of two more copies
 DOMAINS = tuple(prompts.DOMAINS)
 BOOTSTRAPS = 400
 SETS = tuple(itertools.product(prompts.DOMAINS, prompts.CUTS))
@@ -37,7 +37,7 @@ PROSE = (
 )
 CONTROLS = ("bijection-transformer", "bijection-transformer-posterior", "bijection-transformer-classroom",
             "bijection-transformer-classroom-replacement", "hmm-transformer-classroom", "hmm-transformer")  # fmt: skip
-TWINS = 20  # untrained ones of each control
+COPIES = 20  # untrained ones of each control
 
 
 def measure(model: Llama, tokenizer, report: Callable = print) -> dict:
@@ -48,22 +48,22 @@ def measure(model: Llama, tokenizer, report: Callable = print) -> dict:
         report: takes one line for each part that is done.
     """
     found: dict = {"draws": DRAWS, "sanity": sanity(model, tokenizer), "keys": keys(model)}
-    twin = Llama(model.config).initialise(torch.Generator().manual_seed(SEED)).requires_grad_(False).eval()
-    found["keys"]["twin"] = diagnose.key_cosines(twin).tolist()
+    copy = Llama(model.config).initialise(torch.Generator().manual_seed(SEED)).requires_grad_(False).eval()
+    found["keys"]["untrained"] = diagnose.key_cosines(copy).tolist()
     report("keys done")
-    for who, network in (("trained", model), ("twin", twin)):
-        looks = {}
+    for who, network in (("trained", model), ("untrained", copy)):
+        observed = {}
         for domain, cut in SETS:
-            looks[domain, cut] = diagnose.observe(network, prompts.prompts(tokenizer, domain, cut))
+            observed[domain, cut] = diagnose.observe(network, prompts.prompts(tokenizer, domain, cut))
             report(f"{who}: {domain}, {cut} done")
-        found[who] = of_network(looks, keep=who == "trained")
-    found["twins"] = [found["twin"]["apart"]["natural"] | {"seed": SEED}]
-    for seed in TWIN_SEEDS:
-        twin.initialise(torch.Generator().manual_seed(seed))  # in place: a second copy would take too much memory
-        a, b = (diagnose.observe(twin, prompts.prompts(tokenizer, domain, "natural")).values[:, -1] for domain in DOMAINS)
-        found["twins"].append(differences(a, b) | {"seed": seed})
-        report(f"another twin, {seed}: done")
-    del twin, network, looks  # what is not needed any more
+        found[who] = of_network(observed, keep=who == "trained")
+    found["untrained_seeds"] = [found["untrained"]["apart"]["natural"] | {"seed": SEED}]
+    for seed in COPY_SEEDS:
+        copy.initialise(torch.Generator().manual_seed(seed))  # in place: a second copy would take too much memory
+        a, b = (diagnose.observe(copy, prompts.prompts(tokenizer, domain, "natural")).values[:, -1] for domain in DOMAINS)
+        found["untrained_seeds"].append(differences(a, b) | {"seed": seed})
+        report(f"another untrained copy, {seed}: done")
+    del copy, network, observed  # what is not needed any more
     give_back()
     found["controls"] = dict(zip(CONTROLS, each(control, CONTROLS), strict=True))
     report("controls done")
@@ -97,26 +97,26 @@ def keys(model: Llama) -> dict:
 # ---- values and attention of one network
 
 
-def of_network(looks: dict[tuple, PromptActivations], keep: bool) -> dict:
+def of_network(observed: dict[tuple, PromptActivations], keep: bool) -> dict:
     """Both domains in both cuts: values, attention, and what tells the domains apart."""
-    names = [f"{domain} {cut}" for domain, cut in looks]
-    sets = dict(zip(names, each(lambda found: of_set(found, keep), looks.values()), strict=True))
+    names = [f"{domain} {cut}" for domain, cut in observed]
+    sets = dict(zip(names, each(lambda found: of_set(found, keep), observed.values()), strict=True))
     apart = {}
     for cut in prompts.CUTS:
-        a, b = (looks[domain, cut].values[:, -1] for domain in DOMAINS)
+        a, b = (observed[domain, cut].values[:, -1] for domain in DOMAINS)
         apart[cut] = differences(a, b)
     return {"sets": sets, "apart": apart}
 
 
-def of_set(looks: PromptActivations, keep: bool) -> dict:
+def of_set(observed: PromptActivations, keep: bool) -> dict:
     """One set of prompts; values of the last layer are kept if wished."""
-    rng, last, first = np.random.default_rng(SEED), looks.values[:, -1], first_coordinates(looks)
+    rng, last, first = np.random.default_rng(SEED), observed.values[:, -1], first_coordinates(observed)
     found = {
-        "values": diagnose.value_report(last, looks.entropy, DRAWS, rng),
-        "entropy": looks.entropy.tolist(), "lengths": looks.lengths.tolist(),
-        "layers": layers(looks, first), "best_layer": best_layer(looks, first),
-        "focus": looks.focus.mean(0).tolist(), "rest": looks.rest.mean(0).tolist(), "first": looks.first.mean(0).tolist(),
-        "reduction": with_error(looks.focus), "reduction_rest": with_error(looks.rest),
+        "values": diagnose.value_report(last, observed.entropy, DRAWS, rng),
+        "entropy": observed.entropy.tolist(), "lengths": observed.lengths.tolist(),
+        "layers": layers(observed, first), "best_layer": best_layer(observed, first),
+        "focus": observed.focus.mean(0).tolist(), "rest": observed.rest.mean(0).tolist(), "first": observed.first.mean(0).tolist(),
+        "reduction": with_error(observed.focus), "reduction_rest": with_error(observed.rest),
     }
     if keep:
         draws = manifold.bootstrap(last, "pc12", BOOTSTRAPS, rng)
@@ -125,35 +125,35 @@ def of_set(looks: PromptActivations, keep: bool) -> dict:
     return found
 
 
-def first_coordinates(looks: PromptActivations) -> list[tuple[float, np.ndarray] | None]:
+def first_coordinates(observed: PromptActivations) -> list[tuple[float, np.ndarray] | None]:
     """Each layer's first component: its share, and the coordinates along it, (n,); None where the values are the same for all prompts.
 
     So they are in the first layer if all prompts end in one token, since positions enter queries and keys only.
     """
-    same = [np.ptp(x, 0).max() < 1e-4 * np.abs(x).max() for x in looks.values.transpose(1, 0, 2)]
+    same = [np.ptp(x, 0).max() < 1e-4 * np.abs(x).max() for x in observed.values.transpose(1, 0, 2)]
     found = []
-    for flat, x in zip(same, looks.values.transpose(1, 0, 2), strict=True):
+    for flat, x in zip(same, observed.values.transpose(1, 0, 2), strict=True):
         one = None if flat else manifold.spectrum(x)
         found.append(one and (one.pc1, one.project(x, 1)[:, 0]))
     return found
 
 
-def layers(looks: PromptActivations, first: list[tuple[float, np.ndarray] | None]) -> list[dict]:
+def layers(observed: PromptActivations, first: list[tuple[float, np.ndarray] | None]) -> list[dict]:
     """The first component's share, and its rank correlation with entropy, layer by layer."""
     return [
-        {"pc1": None, "rho": None} if one is None else {"pc1": one[0], "rho": abs(stats.spearman(one[1], looks.entropy))}
+        {"pc1": None, "rho": None} if one is None else {"pc1": one[0], "rho": abs(stats.spearman(one[1], observed.entropy))}
         for one in first
     ]
 
 
-def best_layer(looks: PromptActivations, first: list[tuple[float, np.ndarray] | None]) -> dict:
+def best_layer(observed: PromptActivations, first: list[tuple[float, np.ndarray] | None]) -> dict:
     """The largest |rank correlation| over layers, beside the largest when entropies are dealt out anew to the prompts."""
     columns, rng = np.array([stats.unit_ranks(one[1]) for one in first if one is not None]), np.random.default_rng(SEED)
 
     def most(entropy: np.ndarray) -> float:
         return float(np.abs(columns @ stats.unit_ranks(entropy)).max())
 
-    return {"value": most(looks.entropy), "null": diagnose.null_summary([most(rng.permutation(looks.entropy)) for _ in range(DRAWS)])}
+    return {"value": most(observed.entropy), "null": diagnose.null_summary([most(rng.permutation(observed.entropy)) for _ in range(DRAWS)])}
 
 
 def with_error(focus: np.ndarray) -> dict:
@@ -177,26 +177,26 @@ def differences(a: np.ndarray, b: np.ndarray) -> dict[str, dict]:
 # ---- the book's own networks
 
 
-def control(name: str, n: int = len(prompts.MIXED), draws: int = TWINS) -> dict:
-    """A wind-tunnel network under the same diagnostics, and as many untrained twins of it."""
+def control(name: str, n: int = len(prompts.MIXED), draws: int = COPIES) -> dict:
+    """A wind-tunnel network under the same diagnostics, and as many untrained copies of it."""
     network = checkpoints.load(name)
     given, exact = prompts_of(network, n, torch.Generator().manual_seed(SEED))
-    looks = diagnose.observe(network, given)
+    observed = diagnose.observe(network, given)
     found = {
-        "values": diagnose.value_report(looks.values[:, -1], looks.entropy, draws, np.random.default_rng(SEED)),
-        "rho_exact": diagnose.axis_entropy(looks.values[:, -1], exact), "rho_length": diagnose.axis_entropy(looks.values[:, -1], looks.lengths),
-        "answers": stats.spearman(looks.entropy, exact), "keys": diagnose.key_cosines(network).tolist(),
-        "reduction": with_error(looks.focus), "focus": looks.focus.mean(0).tolist(),
+        "values": diagnose.value_report(observed.values[:, -1], observed.entropy, draws, np.random.default_rng(SEED)),
+        "rho_exact": diagnose.axis_entropy(observed.values[:, -1], exact), "rho_length": diagnose.axis_entropy(observed.values[:, -1], observed.lengths),
+        "answers": stats.spearman(observed.entropy, exact), "keys": diagnose.key_cosines(network).tolist(),
+        "reduction": with_error(observed.focus), "focus": observed.focus.mean(0).tolist(),
     }
-    twins = (nulls.untrained(network, torch.Generator().manual_seed(1000 + i)) for i in range(draws))
-    rows = [_of_twin(twin, given) for twin in twins]  # one twin at a time
-    return found | {"twins": {key: diagnose.null_summary([row[key] for row in rows]) for key in rows[0]}}
+    copies = (nulls.untrained(network, torch.Generator().manual_seed(1000 + i)) for i in range(draws))
+    rows = [_of_untrained(copy, given) for copy in copies]  # one copy at a time
+    return found | {"untrained": {key: diagnose.null_summary([row[key] for row in rows]) for key in rows[0]}}
 
 
-def _of_twin(twin, given: list) -> dict[str, float]:
-    looks = diagnose.observe(twin, given)
-    figures = diagnose.null_figures(looks.values[:, -1].astype(float), looks.entropy)
-    return figures | {"keys": float(diagnose.key_cosines(twin).mean()), "reduction": diagnose.reduction(looks.focus)}
+def _of_untrained(copy, given: list) -> dict[str, float]:
+    observed = diagnose.observe(copy, given)
+    figures = diagnose.null_figures(observed.values[:, -1].astype(float), observed.entropy)
+    return figures | {"keys": float(diagnose.key_cosines(copy).mean()), "reduction": diagnose.reduction(observed.focus)}
 
 
 # ---- for the ledger

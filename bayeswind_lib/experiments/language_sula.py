@@ -37,16 +37,16 @@ MANY = (10, 15, 20, 25, 29)  # at the same depths as the published 8, 12, 16, 20
 STREAM = (20, 24, 27, 29)  # where the stream of the last token is moved
 DRAWS, PUSHES, MIDDLE_DRAWS = 50, 20, 10
 DOSES = (-8, -4, 0, 4, 8)
-TWIN_BATCH = 13  # while there are two networks, memory is at its peak; smaller batches take a tenth longer
+COPY_BATCH = 13  # while there are two networks, memory is at its peak; smaller batches take a tenth longer
 
 
 def measure(model: Llama, tokenizer, report: Callable[[str], None] = print) -> dict:
-    """The record, JSON types. Twin: the same network with weights drawn anew."""
+    """The record, JSON types. Untrained: the same network with weights drawn anew."""
     lab = Lab(model, tokenizer, report)
-    twins, sets = lab.observe_twin(), lab.observe_all()
+    copies, sets = lab.observe_untrained(), lab.observe_all()
     found = {
-        "seed": SEED, "words": list(WORDS), "prompts": {name: one.kept() for name, one in (sets | twins).items()},
-        "layers": {name: by_layer(sets.get(name) or twins[name], decode=name.endswith("matched")) for name in ("published", "shuffled", "matched", "twin published", "twin matched")},
+        "seed": SEED, "words": list(WORDS), "prompts": {name: one.kept() for name, one in (sets | copies).items()},
+        "layers": {name: by_layer(sets.get(name) or copies[name], decode=name.endswith("matched")) for name in ("published", "shuffled", "matched", "untrained published", "untrained matched")},
         "shuffled_on_published": projected(sets["shuffled"], sets["published"]),
         "tautology": {str(layer): tautology(sets["published"], layer) for layer in CUT},
         "cuts": {str(layer): lab.cuts(sets, layer) for layer in CUT} | {"many": lab.cut_many(sets)},
@@ -61,7 +61,7 @@ def measure(model: Llama, tokenizer, report: Callable[[str], None] = print) -> d
 def claims(record: dict, draws: int = 200) -> dict:
     """Numbers of the ledger's rows and their nulls, from what the record keeps of each prompt.
 
-    `shuffled`: answers of other prompts; `untrained`: the twin, its prompts drawn anew; `as_large`: axes of as much variance.
+    `shuffled`: answers of other prompts; `untrained`: the untrained copy, its prompts drawn anew; `as_large`: axes of as much variance.
     """
     told = {name: Answers.of(one) for name, one in record["prompts"].items()}
     rng, last = np.random.default_rng([SEED, 10]), str(SHOWN[-1])
@@ -77,7 +77,7 @@ def claims(record: dict, draws: int = 200) -> dict:
     def follows(a: Answers, y: np.ndarray) -> Callable[[np.ndarray], float]:
         return lambda order: abs(sula.rank_correlation(a.pc1[last][order], y[order]))
 
-    twin, flips = told["twin published"], told["shuffled"]
+    copy, flips = told["untrained published"], told["shuffled"]
     cut, decoder = record["cuts"][last], record["tautology"][last]["decoder"]
     def rise(e: dict) -> float:
         return 100 * (e["mae"] / e["mae_before"] - 1)
@@ -95,7 +95,7 @@ def claims(record: dict, draws: int = 200) -> dict:
             "mae over constant": shuffled(lambda order: float(np.abs(one.entropy[order] - one.exact).mean() / constant), len(one.m)),
             "rho H matched": shuffled(lambda order: abs(sula.rank_correlation(same.pc1[last], same.exact[order])), len(same.m)),
         },
-        "untrained": {"rho H": drawn(follows(twin, twin.exact), len(twin.m)), "rho k": drawn(follows(twin, twin.k), len(twin.m))},
+        "untrained": {"rho H": drawn(follows(copy, copy.exact), len(copy.m)), "rho k": drawn(follows(copy, copy.k), len(copy.m))},
         "as_large": {
             "cut": stats.summary([rise(e) for e in cut["published"]["as large as true"]]),
             "decoder left": stats.summary([r2 / decoder["before"] for r2 in decoder["after matched"]]),
@@ -270,16 +270,16 @@ class Lab:
             self.report(f"language_sula: {name}, {len(prompts)} prompts")
         return found
 
-    def observe_twin(self) -> dict[str, Group]:
+    def observe_untrained(self) -> dict[str, Group]:
         """The same prompts in a network that has learned nothing."""
         with torch.device("meta"):
-            twin = Llama(self.model.config)
-        twin = twin.to_empty(device="cpu").initialise(torch.Generator().manual_seed(SEED)).requires_grad_(False).eval()
+            copy = Llama(self.model.config)
+        copy = copy.to_empty(device="cpu").initialise(torch.Generator().manual_seed(SEED)).requires_grad_(False).eval()
         designs = self.designs()
-        found = {f"twin {name}": self.observe(designs[name][0], model=twin, at_once=TWIN_BATCH) for name in ("published", "matched")}
-        del twin
+        found = {f"untrained {name}": self.observe(designs[name][0], model=copy, at_once=COPY_BATCH) for name in ("published", "matched")}
+        del copy
         give_back()
-        self.report("language_sula: an untrained twin")
+        self.report("language_sula: an untrained copy")
         return found
 
     # ---- values cut

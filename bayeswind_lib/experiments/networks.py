@@ -51,7 +51,7 @@ def measure(n_episodes: int, records: str | Path | None = None, keep: bool = Fal
 
 
 def network_entry(model, n_episodes: int) -> dict:
-    """What the record `networks` holds of one loaded network: facts, scores, and its untrained twins'."""
+    """What the record `networks` holds of one loaded network: facts, scores, and its untrained copies'."""
     record = model.record  # of the very file that was loaded
     tunnel = tunnels.build(record["tunnel"], record["tunnel_config"])
     entry = {key: record.get(key) for key in FACTS_OF_A_RUN}
@@ -59,7 +59,7 @@ def network_entry(model, n_episodes: int) -> dict:
     entry["episodes_to"] = reached(record["curve"])
     entry["scores"] = network_scores(model, tunnel, n_episodes)
     sizes = json.dumps([record["config"], tunnel.config], sort_keys=True)
-    entry["null"] = _twin_scores(record["architecture"], tunnel.name, sizes)
+    entry["null"] = _untrained_scores_of_shape(record["architecture"], tunnel.name, sizes)
     return entry
 
 
@@ -125,19 +125,19 @@ def _longer(model, tunnel: tunnels.HMM, n_episodes: int) -> dict:
 
 
 @functools.lru_cache(maxsize=1000)
-def _twin_scores(architecture: str, tunnel: str, sizes: str) -> dict:
-    """`twin_scores` from JSON, so that networks of one shape share them."""
+def _untrained_scores_of_shape(architecture: str, tunnel: str, sizes: str) -> dict:
+    """`untrained_scores` from JSON, so that networks of one shape share them."""
     config, tunnel_config = json.loads(sizes)
-    return twin_scores(architecture, config, tunnels.build(tunnel, tunnel_config))
+    return untrained_scores(architecture, config, tunnels.build(tunnel, tunnel_config))
 
 
-def twin_scores(architecture: str, config: dict, tunnel) -> dict:
+def untrained_scores(architecture: str, config: dict, tunnel) -> dict:
     """The same network before any training, `DRAWS` times: the null of every claim about it."""
     draws = []
     for draw in range(DRAWS):
         episodes = draw_of(tunnel, draw)
-        twin = models.build(architecture, config, rng_for(tunnel, 900 + draw)).eval()
-        predicted = Replay(twin.predict(episodes.inputs))
+        copy = models.build(architecture, config, rng_for(tunnel, 900 + draw)).eval()
+        predicted = Replay(copy.predict(episodes.inputs))
         found = scores(predicted, episodes, DRAW_EPISODES)
         draws.append({name: found[name] for name in MEASURES})
         if episodes.outcome == "categorical":

@@ -2,7 +2,7 @@
 
 Two parts. What the package holds is measured by `measure`: the shipped snapshots of seed 0
 ("shipped"), the straight line and the random walk between their ends ("line", "walk"), and how far
-apart three shipped seeds are ("strangers"). What only the folder of a sweep holds, the curves of
+apart three shipped seeds are ("seed_distances"). What only the folder of a sweep holds, the curves of
 all seeds ("runs") and the runs with a frozen part ("frozen"), is measured by `measure_folder` and
 kept by `measure` as it is stored. To write it in, after `bayeswind_lib sweep snapshots frozen`:
 
@@ -63,7 +63,7 @@ def measure(
         found["walk"][tunnel] = walks(model, snapshots.weights, recipe, n, min(draws, 20))
         found["line"][tunnel] = lines(shipped_ways(tunnel), min(n, 32), draws)
     found["untrained"] = untrained_over_trained(draws)
-    found["strangers"] = seed_distances_of([checkpoints.load(SEEDS_OF, seed) for seed in range(3)], n)
+    found["seed_distances"] = seed_distances_of([checkpoints.load(SEEDS_OF, seed) for seed in range(3)], n)
     return found | {"n_episodes": n, "claims": claims(found)}
 
 

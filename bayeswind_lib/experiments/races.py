@@ -24,13 +24,13 @@ from bayeswind_lib.checkpoints.files import write_atomically
 from bayeswind_lib.dynamics import attention, race, sticky
 from bayeswind_lib.dynamics.race import Arm
 from bayeswind_lib.dynamics.sticky_arms import (
-    ALIKE,
     FAMILIES,
     LENGTH,
     PLAIN,
     RATES,
     SHORT,
     STEPS,
+    TENFOLD,
     THIN,
     VALUES,
 )
@@ -173,7 +173,7 @@ def record_of(folder: str | Path, cells: Iterable[Cell] | None = None) -> dict:
         family, rate and seed, the best moment by validation, the end, and the steps to where plain
         descent at the published rate ends; "best": by family, the rate chosen by the seeds of which
         all rates are finished ("whole"), and what is held out there, over all seeds that have a run at it; "known": by seed and length, what can be
-        known without attention; "claims", "alike" and "flipped": what the ledger reads; "looks": which symbols attend to which;
+        known without attention; "claims", "tenfold" and "flipped": what the ledger reads; "attention_by_symbol": which symbols attend to which;
         "penalties": the alternating arm with other penalties.
     """
     cells = plan() if cells is None else list(cells)
@@ -188,8 +188,8 @@ def record_of(folder: str | Path, cells: Iterable[Cell] | None = None) -> dict:
         "best": {name: best(row, seeds, told) for name, row in families.items()} if seeds else {},
         "known": {f"{length}": {str(seed): known(length, seed) for n, seed in tasks if n == length} for length, _ in tasks},
         "claims": _claims_of(published["arms"], PLAIN, VALUES) | _readings(families, seeds, told),
-        "alike": _null_of(published["arms"]), "flipped": _readings(families, seeds, told, rng=np.random.default_rng(0)),
-        "looks": _looks(families, seeds), "penalties": _penalties_of(folder),
+        "tenfold": _null_of(published["arms"]), "flipped": _readings(families, seeds, told, rng=np.random.default_rng(0)),
+        "attention_by_symbol": _attention_by_symbol(families, seeds), "penalties": _penalties_of(folder),
         "steps": STEPS, "thin": THIN, "seed": SEEDS[0], "seeds": sorted({cell.seed for cell, _ in rows}),
         "cells": {group: {"done": sum(cell.group == group for cell, _ in rows), "planned": sum(cell.group == group for cell in cells)}
                   for group in ("published", "rates")},
@@ -231,7 +231,7 @@ def _claims_of(arms: dict, base: str, arm: str) -> dict:
 
 def _null_of(arms: dict) -> dict:
     """The same figures of plain descent with ten times the rate on every map, its seeds drawn again and again."""
-    runs = arms.get(ALIKE, {})
+    runs = arms.get(TENFOLD, {})
     if not runs or not arms.get(PLAIN):
         return {}
     steps = np.minimum([entry["steps_to_level"] for entry in runs.values()], STEPS)
@@ -246,7 +246,7 @@ def _readings(rates: dict, chosen_on: list[str], told: list[str], rng: np.random
     and keys, at the published rate; "best gain": how many nats less than one rate for all they have
     on held-out data, each at its own best rate.
     """
-    pair, base, rate = ("values x 10", "queries and keys x 10"), "all alike", f"{race.PUBLISHED[0].rate:g}"
+    pair, base, rate = ("values x 10", "queries and keys x 10"), "one rate", f"{race.PUBLISHED[0].rate:g}"
     if not told or not {*pair, base} <= set(rates):
         return {}
     seeds = [seed for seed in rates[base][rate] if all(seed in rates[name][rate] for name in pair)]
@@ -268,7 +268,7 @@ def _readings(rates: dict, chosen_on: list[str], told: list[str], rng: np.random
 
 def _rates_of(rows: list[tuple[Cell, dict]]) -> dict:
     plain = {cell.seed: found["measures"]["train"][-1] for cell, found in rows
-             if cell.arm.name == "all alike" and cell.arm.rate == race.PUBLISHED[0].rate}
+             if cell.arm.name == "one rate" and cell.arm.rate == race.PUBLISHED[0].rate}
     families: dict = {}
     for cell, found in rows:
         told = found["measures"]
@@ -321,7 +321,7 @@ def best(rates: dict, seeds: list[str], told: list[str] | None = None) -> dict:
     }
 
 
-def _looks(rates: dict, seeds: list[str]) -> dict:
+def _attention_by_symbol(rates: dict, seeds: list[str]) -> dict:
     """Which symbols attend to which, of one head that learned to route: trained again to its best moment."""
     family = FAMILIES["queries and keys x 10"]
     if not seeds or family.name not in rates:

@@ -1,4 +1,4 @@
-"""The record `recall_rungs`: predictors of the recall tunnels, by formula and on sampled episodes.
+"""The record `recall_baselines`: predictors of the recall tunnels, by formula and on sampled episodes.
 
 Beside each task stand its nulls.
 
@@ -27,8 +27,8 @@ def measure(n_episodes: int, tasks=TASKS) -> dict:
     for config in tasks:
         tunnel = tunnels.Recall(**config)
         found[task_key("recall", tunnel.config)] = {
-            "rungs": exact_recall_baselines(**tunnel.config), "null": _recall_nulls(tunnel),
-            "sampled": {"rungs": _sampled_recall(tunnel, min(n_episodes, 1000))},
+            "baselines": exact_recall_baselines(**tunnel.config), "null": _recall_nulls(tunnel),
+            "sampled": {"baselines": _sampled_recall(tunnel, min(n_episodes, 1000))},
         }
     return {"tasks": found, "draws": DRAWS, "draw_episodes": DRAW_EPISODES}
 

@@ -1,7 +1,7 @@
 """The record `probe_recurrence`: the recurrence tunnel by formula, and what lesser observers score in it.
 
 tasks/<task>/constants: for a beginning with x_0 != x_1 that a program explains, P(program) and the
-entropy after k symbols, by formula; under `sampled` the same from sampled programs. `rungs`: scores
+entropy after k symbols, by formula; under `sampled` the same from sampled programs. `baselines`: scores
 of the reference predictors (`kl_ruled`: from the third symbol on). `null`: the uniform guess, draw by draw. `independent`: the constants
 where there is no rule at all.
 """
@@ -30,20 +30,20 @@ def constants(symbols: torch.Tensor, modulus: int) -> dict[str, float]:
     """Mean P(program) and mean entropy (bits) after k symbols of some sequences (B, T)."""
     weight = recurrence.program_probability(symbols, modulus).mean(0)
     bits = entropy_bits(recurrence.posterior(symbols, modulus).log2()).mean(0)
-    told = {f"program_at_{k}": float(weight[k - 1]) for k in STEPS}
-    return told | {f"entropy_at_{k}": float(bits[k - 1]) for k in STEPS}
+    found_at = {f"program_at_{k}": float(weight[k - 1]) for k in STEPS}
+    return found_at | {f"entropy_at_{k}": float(bits[k - 1]) for k in STEPS}
 
 
 def by_formula(modulus: int) -> dict[str, float]:
     """`constants` of a program with x_0 != x_1, without a sequence: the Bayes factor is p^(k - 3)."""
-    told = {}
+    found_at = {}
     for k in STEPS:
         factor = float(modulus) ** max(k - 3, 0)
         weight, rest = factor / (1 + factor), 1 / (1 + factor) / modulus
         sharp = np.array([weight + rest] + [rest] * (modulus - 1))
-        told[f"program_at_{k}"] = weight
-        told[f"entropy_at_{k}"] = float(entropy(sharp)) if k > 2 else float(np.log2(modulus))
-    return told
+        found_at[f"program_at_{k}"] = weight
+        found_at[f"entropy_at_{k}"] = float(entropy(sharp)) if k > 2 else float(np.log2(modulus))
+    return found_at
 
 
 def programs(modulus: int, length: int, n: int, rng: torch.Generator) -> torch.Tensor:
@@ -55,16 +55,16 @@ def programs(modulus: int, length: int, n: int, rng: torch.Generator) -> torch.T
 
 def scores(modulus: int, length: int, n: int, rng: torch.Generator) -> dict[str, dict[str, float]]:
     """What the lesser observers score on all beginnings, on the trained ones and on those held out."""
-    told: dict = {}
+    found_at: dict = {}
     for prefixes in recurrence.PREFIXES:
         tunnel = tunnels.Recurrence(modulus, length, prefixes=prefixes)
         episodes = tunnel.sample(n, rng)
         for name, kind in (("uniform", baselines.Uniform), ("any_rule", AnyRule), ("memoriser", Memoriser)):
             found = score_episodes(kind(tunnel), episodes)
-            told[name if prefixes == "all" else f"{name}_{prefixes}"] = {
+            found_at[name if prefixes == "all" else f"{name}_{prefixes}"] = {
                 "entropy_mae": found.entropy_mae, "kl": found.kl, "tv": found.tv, "kl_ruled": ruled(found),
             }
-    return told
+    return found_at
 
 
 def measure(n_episodes: int, draws: int) -> dict:
@@ -81,7 +81,7 @@ def measure(n_episodes: int, draws: int) -> dict:
         tasks[task_of(modulus, length)] = {
             "constants": by_formula(modulus),
             "sampled": {"constants": constants(programs(modulus, length, 4 * n_episodes, rng), modulus)},
-            "rungs": scores(modulus, length, 4 * n_episodes, rng),
+            "baselines": scores(modulus, length, 4 * n_episodes, rng),
             "null": {"uniform": stats.summaries(nulls)},
             "independent": stats.summaries(drawn),
             "beginnings": modulus * (modulus - 1) * modulus,

@@ -1,4 +1,4 @@
-"""The record `regression_rungs`: predictors of the regression tunnels, on sampled episodes.
+"""The record `regression_baselines`: predictors of the regression tunnels, on sampled episodes.
 
 Beside each task stand its nulls.
 
@@ -29,7 +29,7 @@ def measure(n_episodes: int, tasks=TASKS) -> dict:
         n = 10 * n_episodes
         found[task_key("regression", tunnel.config)] = {
             "n_episodes": n, "constants": _regression_constants(tunnel, n),
-            "rungs": regression_baselines(tunnel, n, rng_for(tunnel, 1)), "null": nulls(tunnel),
+            "baselines": regression_baselines(tunnel, n, rng_for(tunnel, 1)), "null": nulls(tunnel),
         }
     return {"tasks": found, "draws": DRAWS, "draw_episodes": DRAW_EPISODES}
 

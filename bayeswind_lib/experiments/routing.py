@@ -59,7 +59,7 @@ def opened(model: nn.Module, n_episodes: int, draws: int) -> dict:
     attention = routing.patterns(model, episodes.inputs)
     found = {"kl": scoring.score_episodes(model, episodes).kl} | layers_of(model, episodes.inputs, attention)
     found |= names_of(model, episodes, attention) | lists_of(model, episodes, others, draws)
-    found["handed_on"] = window_of(model, tunnel, episodes)
+    found["patching"] = window_of(model, tunnel, episodes)
     bench = Bench(model, episodes)
     parts = [f"attention.{layer}" for layer in range(model.config.n_layers)]
     found["without"] = {part.split(".")[1]: bench.effect(part, "mean").kl for part in parts}
@@ -97,7 +97,7 @@ def names_of(model: nn.Module, episodes, attention: torch.Tensor) -> dict:
             leak = routing.leaks(model, some, without, before).clamp(min=0)
             heads.append({"layer": layer, "head": head, "name": value, "weight": float(weight[layer, head]),
                           "leak": float(leak[value]), "share": float(leak[value] / leak.sum().clamp(min=1e-12))})
-    return {"heads": heads, "least_called": float(named.amax((0, 1)).min())}
+    return {"heads": heads, "least_attended": float(named.amax((0, 1)).min())}
 
 
 def lists_of(model: nn.Module, episodes, others, draws: int) -> dict:
@@ -131,20 +131,20 @@ def window_of(model: nn.Module, tunnel, episodes) -> dict[str, dict[str, float]]
 
 
 def before_training(model: nn.Module, tunnel, draws: int) -> dict:
-    """What untrained twins score: entropy, mass, evenness, names and the window."""
+    """What untrained copies score: entropy, mass, evenness, names and the window."""
     few = tunnel.sample(FEW, dice(3))
     rows: dict[str, list[float]] = {}
     for number in range(draws):
-        twin = nulls.untrained(model, dice(200 + number))
-        attention = routing.patterns(twin, few.inputs)
-        cover, gap = routing.coverage(attention), routing.cosine_gap(twin, few.inputs)
+        copy = nulls.untrained(model, dice(200 + number))
+        attention = routing.patterns(copy, few.inputs)
+        cover, gap = routing.coverage(attention), routing.cosine_gap(copy, few.inputs)
         found = {"mass": cover.mass.mean(), "evenness": cover.evenness.mean(), "bits": cover.bits.mean(),
                  "last_over_first": cover.bits[-1].mean() / cover.bits[0].mean(),
                  "cosine_gap": gap.mean(), "cosine_last_over_first": gap[-1].mean() / gap[0].mean(),
-                 "least_called": routing.attention_by_value(attention, few.inputs, model.config.n_outputs).amax((0, 1)).min()}
+                 "least_attended": routing.attention_by_value(attention, few.inputs, model.config.n_outputs).amax((0, 1)).min()}
         if number < WINDOWS:
-            shares = window_of(twin, tunnel, few)["value"]
-            found |= {f"handed_on_{layer}": share for layer, share in shares.items()}
+            shares = window_of(copy, tunnel, few)["value"]
+            found |= {f"patching_{layer}": share for layer, share in shares.items()}
         for name, value in found.items():
             rows.setdefault(name, []).append(float(value))
     return {name: stats.summary(values, level=0.95) for name, values in rows.items()}
@@ -190,10 +190,10 @@ def filtering(model: nn.Module, n_episodes: int, draws: int) -> dict:
         name: [_costs(model, some, group, [layer]) - base for layer in range(model.config.n_layers)]
         for name, group in groups.items()
     }
-    twins = [routing.patterns(nulls.untrained(model, dice(300 + i)), episodes.inputs[:FEW]) for i in range(min(draws, 20))]
-    rows = [routing.towards(x, groups, header) for x in twins]
+    copies = [routing.patterns(nulls.untrained(model, dice(300 + i)), episodes.inputs[:FEW]) for i in range(min(draws, 20))]
+    rows = [routing.towards(x, groups, header) for x in copies]
     found["untrained"] = {name: stats.summary([float(row[name].mean()) for row in rows], level=0.95) for name in groups}
-    ages = [float(routing.fixed_age(x, header)[..., 1:].max()) for x in twins]
+    ages = [float(routing.fixed_age(x, header)[..., 1:].max()) for x in copies]
     return found | {"untrained_age": stats.summary(ages, level=0.95)}
 
 

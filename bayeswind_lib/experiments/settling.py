@@ -264,7 +264,7 @@ def train_cell(folder: Path, cell: tuple[str, int]) -> Path:
 
 def summed_up(found: dict) -> dict:
     """The record: runs and ladder, with ratios over seeds, frozen over free runs, and coverage of intervals."""
-    found = found | {"ratios": ratios(found["runs"]), "rungs": frozen_over_free(found["ladder"])}
+    found = found | {"ratios": ratios(found["runs"]), "frozen_over_free": frozen_over_free(found["ladder"])}
     found["coverage"] = stats.coverage(len(FIVE), SIMULATED, np.random.default_rng(0))
     return found | nulls(found) | {"claims": claims(found)}
 

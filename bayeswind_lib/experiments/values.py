@@ -4,7 +4,7 @@ Shapes: S episodes, K scored positions, D channels.
 
 Of every network, for each site: shares of the first axes over many sequences, how the first
 coordinate goes with entropy, what is left of that at fixed position, one sequence at a time; the
-same of untrained twins. For the stream before each layer: what holding the first axis costs, and
+same of untrained copies. For the stream before each layer: what holding the first axis costs, and
 erasing entropy. At the readout: what of it is seen, and how the divergence splits.
 """
 
@@ -26,8 +26,8 @@ NAMES = (
     "bijection-transformer-classroom-replacement-convolution", "hmm-transformer-classroom", "hmm-transformer",
 )
 BINDS = "bijection-transformer-classroom-replacement-convolution"  # entropy varies at fixed position
-TWINS = 20  # untrained twins of each network: the floor of draws for the ledger's rows
-TWIN_EPISODES = 48
+COPIES = 20  # untrained copies of each network: the floor of draws for the ledger's rows
+COPY_EPISODES = 48
 COST_EPISODES = 96  # on which a network runs again and again
 NUMBERS = ("first", "second", "participation", "pearson", "spearman", "fixed", "linear")
 
@@ -37,7 +37,7 @@ def measure(n_episodes: int, draws: int, names: tuple[str, ...] = NAMES) -> dict
 
     Args:
         n_episodes: held-out ones of each network, for geometry; `COST_EPISODES` for what costs passes.
-        draws: of cheap nulls; of twins, and of pushes through the network, at most `TWINS`.
+        draws: of cheap nulls; of copies, and of pushes through the network, at most `COPIES`.
         names: of the networks, to measure only some.
     """
     found: dict = {"networks": {}, "walk": _walks(draws)}
@@ -52,7 +52,7 @@ def _walks(draws: int) -> dict:
     """One sequence of a random walk: theory, and draws in 192 channels."""
     rng, found = torch.Generator().manual_seed(7), {}
     for K in (10, 20):
-        sampled = values.random_walk_null(K, 192, max(draws, TWINS), rng)
+        sampled = values.random_walk_null(K, 192, max(draws, COPIES), rng)
         found[str(K)] = {"theory": float(values.walk_shares(K)[0]), "first": stats.summary(sampled)}
     return found
 
@@ -62,26 +62,26 @@ def of_network(name: str, seed: int, n_episodes: int, draws: int) -> dict:
     model = checkpoints.load(name, seed)
     tunnel = tunnels.build(model.record["tunnel"], model.record["tunnel_config"])
     fit, held = (tunnel.sample(n_episodes, rng_for(tunnel, stream)) for stream in (700, 701))
-    few = tunnel.sample(min(n_episodes, TWIN_EPISODES), rng_for(tunnel, 702))
+    few = tunnel.sample(min(n_episodes, COPY_EPISODES), rng_for(tunnel, 702))
     entropy = entropies(fit)
     points, small = sites_of(model, fit), sites_of(model, few)
-    twins = [sites_of(nulls.untrained(model, rng_for(tunnel, 710 + i)), few) for i in range(TWINS)]
+    copies = [sites_of(nulls.untrained(model, rng_for(tunnel, 710 + i)), few) for i in range(COPIES)]
     found: dict = {"sites": {}, "oracle": oracles(fit, entropy), "sha256": model.record["sha256"]}
     for site, x in points.items():
         entry = site_numbers(x, entropy)
         small_entry = site_numbers(small[site], entropies(few))
-        drawn = [site_numbers(twin[site], entropies(few)) for twin in twins]
+        drawn = [site_numbers(copy[site], entropies(few)) for copy in copies]
         entry["null"] = {
             key: stats.summary([row[key] for row in drawn], small_entry[key]) for key in entry
         }
         matched = values.matched_null(x, entropy, draws, torch.Generator().manual_seed(8))
         entry["matched"] = stats.summary(matched.draws, matched.value)
         found["sites"][site] = entry
-    pushes = min(draws, TWINS)
+    pushes = min(draws, COPIES)
     found["layers"] = {
         str(layer): of_layer(model, fit, held, layer, pushes) for layer in range(model.config.n_layers + 1)
     }
-    return found | {"readout": of_readout(model, fit, held, max(draws, TWINS), tunnel)}
+    return found | {"readout": of_readout(model, fit, held, max(draws, COPIES), tunnel)}
 
 
 def entropies(episodes) -> np.ndarray:

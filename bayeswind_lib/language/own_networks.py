@@ -107,7 +107,7 @@ def attention_figures(network: nn.Module, given: Sequence[torch.Tensor], window:
     }
 
 
-def twin_figures(config, given: Sequence[torch.Tensor], draw: int) -> dict:
+def untrained_figures(config, given: Sequence[torch.Tensor], draw: int) -> dict:
     """`figures` of a network of this shape with fresh weights."""
     rng = torch.Generator().manual_seed(1000 + draw)
     wanted = models.TransformerConfig(**config) if isinstance(config, dict) else config

@@ -76,7 +76,7 @@ def counts(folder: str | Path | None = None, kinds: tuple[str, ...] | None = Non
 
 
 def record(name: str, folder: str | Path | None = None) -> dict:
-    """A stored record, JSON types, for example "reference_rungs", "networks" or "runs".
+    """A stored record, JSON types, for example "bijection_baselines", "networks" or "runs".
 
     Args:
         folder: where the records lie; the package's own by default.
@@ -201,7 +201,7 @@ def own(*models: nn.Module, claims: list[dict] | None = None, n_episodes: int = 
     Args:
         models: loaded networks of one tunnel, their record with them; several are seeds of one name.
         claims: as in `claims.toml`, short where the rest follows; those of the tunnel's class by default.
-        n_episodes: on how many each is scored; its untrained twins, the null, on fewer.
+        n_episodes: on how many each is scored; its untrained copies, the null, on fewer.
     Raises:
         ValueError: if nothing is claimed, or a claim lacks what it needs.
     """

@@ -1,7 +1,7 @@
 """Which stored reference points belong to a tunnel, and what they are called on a page.
 
-The records `reference_rungs` (bijection), `hmm_rungs`, `regression_rungs` and `recall_rungs` hold
-the scores of predictors that are understood completely, by task: tasks/<task>/rungs/<name>/<measure>.
+The records `bijection_baselines` (bijection), `hmm_baselines`, `regression_baselines` and `recall_baselines` hold
+the scores of predictors that are understood completely, by task: tasks/<task>/baselines/<name>/<measure>.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from bayeswind_lib.checkpoints.store import lookup
 from bayeswind_lib.experiments.sampling import task_key
 
 RECORDS = {
-    "bijection": "reference_rungs", "hmm": "hmm_rungs", "regression": "regression_rungs",
-    "recall": "recall_rungs", "recurrence": "probe_recurrence",
+    "bijection": "bijection_baselines", "hmm": "hmm_baselines", "regression": "regression_baselines",
+    "recall": "recall_baselines", "recurrence": "probe_recurrence",
 }
 # What a network that has learned nothing does.
 KNOWS_NOTHING = {
@@ -66,12 +66,12 @@ LADDERS = {
 def baselines_of(tunnel: str, config: dict, records: dict[str, dict | None]) -> dict[str, dict]:
     """The stored scores of a tunnel's reference points by name; {} if none are stored."""
     record = records.get(RECORDS[tunnel])
-    return lookup(record, f"tasks/{task_key(tunnel, config)}/rungs") or {}
+    return lookup(record, f"tasks/{task_key(tunnel, config)}/baselines") or {}
 
 
-def value(rungs: dict[str, dict], name: str, measure: str = "kl") -> float | None:
+def value(known: dict[str, dict], name: str, measure: str = "kl") -> float | None:
     """One score of one baseline, None if it is not stored."""
-    found = lookup(rungs, f"{name}/{measure}")
+    found = lookup(known, f"{name}/{measure}")
     return None if found is None else float(found)
 
 
@@ -87,10 +87,10 @@ def next_baseline(
     kl: float, tunnel: str, config: dict, records: dict[str, dict | None]
 ) -> tuple[str, float] | None:
     """The best baseline that a divergence is at least 2 % below, in words, and that baseline's own; None if none is."""
-    rungs = baselines_of(tunnel, config, records)
+    known = baselines_of(tunnel, config, records)
     beaten = [
         (found, words) for name, words in LADDERS[tunnel].items()
-        if (found := value(rungs, name)) is not None and math.isfinite(found) and kl < 0.98 * found
+        if (found := value(known, name)) is not None and math.isfinite(found) and kl < 0.98 * found
     ]
     if not beaten:
         return None

@@ -180,7 +180,7 @@ def _cell_null(row: dict, size: str, record: str) -> dict:
     sampling, *_, last = row["key"].split("/")
     return {
         "record": record,
-        "task": f"{size}/{sampling}" if record == "reference_rungs" else size,
+        "task": f"{size}/{sampling}" if record == "bijection_baselines" else size,
         "predictor": row.get("null", "uniform"),
         "measure": row.get("null_measure", last),
     }

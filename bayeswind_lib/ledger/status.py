@@ -98,7 +98,7 @@ def _from_record(claim: Claim, records: dict) -> Evidence:
         task = "/".join(claim.key.split("/")[:2])
         published_se = error * math.sqrt(lookup(record, f"{task}/n_episodes") / claim.episodes)
     elif claim.key.startswith("tasks/"):
-        path = re.sub("/(rungs|constants|leak)/", r"/sampled/\1/", claim.key, count=1)
+        path = re.sub("/(baselines|constants|leak)/", r"/sampled/\1/", claim.key, count=1)
         check, check_se = _number(lookup(record, path)), _number(lookup(record, path + "_se"))
     return Evidence(
         value * claim.scale, error * claim.scale, _null(claim, records), (about,),
@@ -247,13 +247,13 @@ def _smaller(claim: Claim, records: dict) -> dict | None:
 
 
 def _null_of_networks(claim: Claim, rows: list[dict], base_rows: list[dict], records: dict) -> Null:
-    """Untrained twins where the network ships; for a ratio of two networks, their runs relabelled."""
+    """Untrained copies where the network ships; for a ratio of two networks, their runs relabelled."""
     if claim.over and rows and base_rows:
         return _shuffled(rows, base_rows)
     shipped = lookup(records.get("networks"), f"networks/{claim.network}") or {}
-    twins = [entry["null"] for entry in shipped.values() if lookup(entry, f"null/{claim.measure}")]
-    plain = twins and rows and not claim.over_steps
-    null = _twins(twins[0], claim) if plain else _null(claim, records)
+    copies = [entry["null"] for entry in shipped.values() if lookup(entry, f"null/{claim.measure}")]
+    plain = copies and rows and not claim.over_steps
+    null = _untrained(copies[0], claim) if plain else _null(claim, records)
     base, _ = _base(claim, base_rows, records)
     if claim.over:  # not both are trained yet
         return Null()
@@ -271,7 +271,7 @@ def _shuffled(rows: list[dict], base_rows: list[dict]) -> Null:
     return Null(statistics.median(ratios), min(ratios), max(ratios), len(ratios), what)
 
 
-def _twins(found: dict, claim: Claim) -> Null:
+def _untrained(found: dict, claim: Claim) -> Null:
     return _null_of(found[claim.measure], claim.scale, "the same network before training")
 
 
@@ -286,7 +286,7 @@ NULLS = {
     "even": "attention that is uniform throughout",
     "no_baseline": "the law without its mean", "other_query": "errors of the query before",
     "random_errors": "errors as long, in random directions",
-    "alike": "plain descent, ten times the rate on every map", "flipped": "the two arms exchanged at random",
+    "tenfold": "plain descent, ten times the rate on every map", "flipped": "the two arms exchanged at random",
     "noise_values": "as many vectors of noise", "like_values": "noise of the same covariance",
     "two_layers": "two layers drawn at random", "dealt_labels": "the domains' labels dealt out anew",
     "random_maps": "random directions",
@@ -304,7 +304,7 @@ def _null(claim: Claim, records: dict) -> Null:
     if "key" in spec:
         found = lookup(records.get(spec["record"]), spec["key"])
         return _null_of(found, spec.get("scale", 1.0), NULLS[spec["key"].split("/")[0]])
-    record = records.get(spec.get("record", "reference_rungs"))
+    record = records.get(spec.get("record", "bijection_baselines"))
     found = lookup(record, f"tasks/{spec['task']}/null/{spec['predictor']}/{spec['measure']}")
     return _null_of(found, scale, NULLS[spec["predictor"]])
 

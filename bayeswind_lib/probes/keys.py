@@ -6,7 +6,7 @@ first W_K is drawn; each of these is a null here (Paper I, section 4; science no
 
 A cosine is not what attention sees. So there are two more questions here: what do the scores of a
 layer tell apart (`score_parts`), and what is lost when keys, queries or values of different tokens
-are made alike (`made_alike`)?
+are made alike (`token_ablation`)?
 
 Axes: n tokens, D channels, H heads, C channels of one head; B episodes, K questions, T places.
 """
@@ -163,10 +163,10 @@ def matched_gaussian(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
 
 
 ASKED, SHOWN = slice(0, None, 2), slice(1, None, 2)  # places of key tokens and of value tokens
-ALIKE = ("mean", "resample", "noise")
+TOKEN_ABLATIONS = ("mean", "resample", "noise")
 
 
-def made_alike(how: str, places: slice, rng: torch.Generator | None = None) -> Callable:
+def token_ablation(how: str, places: slice, rng: torch.Generator | None = None) -> Callable:
     """A change for `edit`: what tells the tokens at some places apart is taken away.
 
     Args:
@@ -180,8 +180,8 @@ def made_alike(how: str, places: slice, rng: torch.Generator | None = None) -> C
     Raises:
         ValueError: for another way.
     """
-    if how not in ALIKE:
-        raise ValueError(f"how is {how!r}: choose one of {', '.join(ALIKE)}")
+    if how not in TOKEN_ABLATIONS:
+        raise ValueError(f"how is {how!r}: choose one of {', '.join(TOKEN_ABLATIONS)}")
 
     def change(x: torch.Tensor) -> torch.Tensor:
         x, own = x.clone(), x[:, :, places]
@@ -198,10 +198,10 @@ def made_alike(how: str, places: slice, rng: torch.Generator | None = None) -> C
     return change
 
 
-def cost_of_alike(bench: Bench, site: str, places: slice, how: str = "mean") -> Effect:
+def token_ablation_cost(bench: Bench, site: str, places: slice, how: str = "mean") -> Effect:
     """What it costs to make the tokens at some places alike in "key.0", "query.0" or "value.0"."""
     layer = int(site.split(".")[1])
-    with edit(bench.model, {site: made_alike(how, places, bench.rng)}):
+    with edit(bench.model, {site: token_ablation(how, places, bench.rng)}):
         logits = resume(bench.model, bench.known[f"residual.{layer}"], layer)
     return bench.compare(logits, site, how)
 

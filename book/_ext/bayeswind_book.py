@@ -220,7 +220,7 @@ def is_thebe(script) -> bool:
 
 
 def is_widget_state(script) -> bool:
-    """Whether a script is the saved state of an ipywidget; the page has its kernel-free twin."""
+    """Whether a script is the saved state of an ipywidget; the page has one without a kernel."""
     kind = (getattr(script, "attributes", None) or {}).get("type") or ""
     return kind.startswith("application/vnd.jupyter.widget")
 
