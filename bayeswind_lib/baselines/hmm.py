@@ -122,7 +122,7 @@ class BlindChain(_Belief):
 
 
 class StationaryEmission(_Belief):
-    """The long-run share of every state, corrected by the symbol of the moment: no transport."""
+    """The long-run share of every state, corrected by the current symbol: no transport."""
 
     name = "stationary x emission"
 
@@ -133,7 +133,7 @@ class StationaryEmission(_Belief):
 
 
 class OneStepPrediction(_Belief):
-    """The exact belief before the symbol of the moment is looked at."""
+    """The exact belief before the current symbol is seen."""
 
     name = "one-step prediction"
 
@@ -218,7 +218,7 @@ class WindowFilter(_Belief):
     def __init__(self, tunnel: HMM, window: int, start: str = "stationary"):
         super().__init__(tunnel)
         if window < 1:
-            raise ValueError(f"window is {window}: at least the symbol of the moment is seen, 1")
+            raise ValueError(f"window is {window}: at least 1, the current symbol")
         if start not in STARTS:
             raise ValueError(f"start is {start!r}: choose one of {', '.join(STARTS)}")
         self.window, self.start = window, start

@@ -165,11 +165,11 @@ class KnownWeights(GaussianBaseline):
         self.known = dict(zip(map(tuple, first), episodes.latents["weights"], strict=True))
 
     def moments(self, x, y):
-        told = [self.known.get(tuple(first)) for first in x[:, 0].tolist()]
-        missing = sum(weights is None for weights in told)
+        known = [self.known.get(tuple(first)) for first in x[:, 0].tolist()]
+        missing = sum(weights is None for weights in known)
         if missing:
             raise ValueError(f"the weights of {missing} of {len(x)} episodes were not told")
-        weights = torch.stack(told)  # (B, d)
+        weights = torch.stack(known)  # (B, d)
         mean = (x * weights[:, None]).sum(-1)
         return mean, torch.full_like(mean, self.tunnel.noise**2)
 

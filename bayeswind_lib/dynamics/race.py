@@ -69,7 +69,7 @@ CONTROLS = (
 class Task:
     """What all arms of a race have in common: the truth, and a sequence for each purpose.
 
-    Rates and the moment to stop are chosen on `validation`; what is told is measured on `held_out`.
+    Rates and the moment to stop are chosen on `validation`; what is reported is measured on `held_out`.
     """
 
     train: sticky.Sequence

@@ -38,8 +38,8 @@ class HMMList(bw.tunnels.Tunnel):
         states, symbols = [], []
         for _ in range(self.length + 1):
             states.append(state)
-            told = torch.multinomial(emit[which, state], 1, generator=rng)
-            symbols.append(told[:, 0])
+            drawn = torch.multinomial(emit[which, state], 1, generator=rng)
+            symbols.append(drawn[:, 0])
             state = torch.multinomial(move[which, state], 1, generator=rng)[:, 0]
         latents = {"which": which, "states": torch.stack(states, 1)}
         found = self.episodes(torch.stack(symbols, 1), latents)

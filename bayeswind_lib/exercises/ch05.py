@@ -301,16 +301,16 @@ def check_gap(answer) -> Report:
 
 
 def _error_slip(own, spread, samples, n, m) -> str:
-    told = f"you say {own:.4f} for {n} seen and {m} fresh episodes, but the gap of {REPEATS} such samples scatters by {spread:.4f}"
+    case = f"you say {own:.4f} for {n} seen and {m} fresh episodes, but the gap of {REPEATS} such samples scatters by {spread:.4f}"
     seen, fresh = samples[0]
     cells = math.sqrt(float(seen.var() / seen.numel() + fresh.var() / fresh.numel()))
     single = [math.sqrt(float(part.mean(1).var() / len(part))) for part in (seen, fresh)]
     if any(abs(own - error) < 0.15 * error for error in single):
-        return f"{told}; both means have an error, and their squares add"
+        return f"{case}; both means have an error, and their squares add"
     if 0.7 < own / cells < 1.4 and own < 0.6 * spread:
-        return f"{told}; positions of one episode go up and down together, so an episode counts once: average it first"
+        return f"{case}; positions of one episode go up and down together, so an episode counts once: average it first"
     if own > 3 * spread:
-        return f"{told}; that is the scatter of episodes, and a mean of N scatters sqrt(N) less"
+        return f"{case}; that is the scatter of episodes, and a mean of N scatters sqrt(N) less"
     if abs(own - sum(single)) < 0.2 * sum(single) and own > spread:
-        return f"{told}; of independent errors the squares add, not the errors"
-    return f"{told}; average each episode first, then add the squared errors of the two means"
+        return f"{case}; of independent errors the squares add, not the errors"
+    return f"{case}; average each episode first, then add the squared errors of the two means"

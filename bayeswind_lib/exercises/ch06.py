@@ -140,8 +140,8 @@ def check_update(answer) -> Report:
                     before = (mean, covariance)
                     got = answer(mean.clone(), covariance.clone(), point.clone(), float(height), noise)
                     mean, covariance, hint = _belief(got, d)
-                    told = (mean, covariance, before, x[: k + 1], y[: k + 1], asked, noise)
-                    if hint := hint or test(*told):
+                    arguments = (mean, covariance, before, x[: k + 1], y[: k + 1], asked, noise)
+                    if hint := hint or test(*arguments):
                         return f"{hint} (pair {k + 1}, d = {d}, noise {noise})"
             return None
 
@@ -344,19 +344,19 @@ def _unbound_slip(got, predict, keys, values, what):
     want = _mean(predict, keys, permutations(values))
     if torch.allclose(got, want, atol=1e-9):
         return None
-    told = f"{what}, keys {keys}, values {values}"
+    case = f"{what}, keys {keys}, values {values}"
     if torch.allclose(got, _mean(predict, keys, [values]), atol=1e-9):
-        return f"{told}: the answer still knows the matching; keys and values must part (if both are shuffled alike, they do not)"
+        return f"{case}: the answer still knows the matching; keys and values must part (if both are shuffled alike, they do not)"
     if abs(got.sum() - 1) > 1e-6:
-        return f"{told}: the probabilities sum to {got.sum():.3f}; average probabilities, not their logarithms, and divide by the number of matchings"
+        return f"{case}: the probabilities sum to {got.sum():.3f}; average probabilities, not their logarithms, and divide by the number of matchings"
     turns = [values[i:] + values[:i] for i in range(len(values))]
     if torch.allclose(got, _mean(predict, keys, turns), atol=1e-9):
-        return f"{told}: you turn the values in a circle, {len(values)} of the {math.factorial(len(values))} matchings"
+        return f"{case}: you turn the values in a circle, {len(values)} of the {math.factorial(len(values))} matchings"
     if torch.allclose(got, torch.full_like(got, 1 / len(got)), atol=1e-9):
-        return f"{told}: uniform on everything; the set of stored values is still known"
+        return f"{case}: uniform on everything; the set of stored values is still known"
     if torch.allclose(got, _mean(predict, keys, [sorted(values)]), atol=1e-9):
-        return f"{told}: putting the values in order is one matching, chosen without looking, not all of them"
-    return f"{told}: you say {[round(g, 3) for g in got.tolist()]}, over all matchings it is {[round(w, 3) for w in want.tolist()]}"
+        return f"{case}: putting the values in order is one matching, chosen without looking, not all of them"
+    return f"{case}: you say {[round(g, 3) for g in got.tolist()]}, over all matchings it is {[round(w, 3) for w in want.tolist()]}"
 
 
 # --- a memory of w places ----------------------------------------------------------------------
@@ -389,21 +389,21 @@ def check_window_scores(answer) -> Report:
 
 
 def _accuracy_slip(accuracy, right, n, w):
-    told = f"N = {n}, w = {w}"
+    case = f"N = {n}, w = {w}"
     if abs(accuracy - w / n) < 1e-9:
-        return f"{told}: you count the bound pairs only; a guess among the other values is sometimes right"
+        return f"{case}: you count the bound pairs only; a guess among the other values is sometimes right"
     if abs(accuracy - (w / n + (n - w) / n / n)) < 1e-9:
-        return f"{told}: the guess is among the values of pairs that are not bound, {n - w} of them, not among all {n}"
-    return f"{told}: you say an accuracy of {accuracy:.4f}, the predictor has {right:.4f}"
+        return f"{case}: the guess is among the values of pairs that are not bound, {n - w} of them, not among all {n}"
+    return f"{case}: you say an accuracy of {accuracy:.4f}, the predictor has {right:.4f}"
 
 
 def _bits_slip(bits, kl, n, w):
-    told = f"N = {n}, w = {w}"
+    case = f"N = {n}, w = {w}"
     if abs(bits - kl * math.log(2)) < 1e-9:
-        return f"{told}: {bits:.4f} is in nats, use log2"
+        return f"{case}: {bits:.4f} is in nats, use log2"
     if w and abs(bits - math.log2(max(n - w, 1))) < 1e-9:
-        return f"{told}: {bits:.4f} bits is what a missed key costs; keys in the window cost nothing, and both count in the mean"
-    return f"{told}: you say {bits:.4f} bits, the evaluator measures {kl:.4f}"
+        return f"{case}: {bits:.4f} bits is what a missed key costs; keys in the window cost nothing, and both count in the mean"
+    return f"{case}: you say {bits:.4f} bits, the evaluator measures {kl:.4f}"
 
 
 # --- how many bits are a table -----------------------------------------------------------------
@@ -440,7 +440,7 @@ def check_table_bits(answer) -> Report:
 
 
 def _table_slip(got, count, n_keys, n_values, n_pairs):
-    told = f"{n_keys} keys, {n_values} values, {_pairs(n_pairs)}"
+    case = f"{n_keys} keys, {n_values} values, {_pairs(n_pairs)}"
     slips = {
         math.log2(math.perm(n_keys, n_pairs) * math.perm(n_values, n_pairs)):
             "you count the orders in which the pairs are stored; the same pairs in another order are the same table",
@@ -453,5 +453,5 @@ def _table_slip(got, count, n_keys, n_values, n_pairs):
     }  # fmt: skip
     for value, hint in slips.items():
         if abs(got - value) < 1e-9:
-            return f"{told}: {hint}"
-    return f"{told}: you say {got:.4f} bits, counting one by one gives {count} tables, {math.log2(count):.4f} bits"
+            return f"{case}: {hint}"
+    return f"{case}: you say {got:.4f} bits, counting one by one gives {count} tables, {math.log2(count):.4f} bits"

@@ -164,7 +164,7 @@ def _slip_of_memory(got, want, T, E, symbols):
         (exact - alone, "this is a difference of probabilities: take log ratios"),
         (-want, "the sign is turned round: the carried belief over the long-run shares"),
         (want / np.log(2), "natural logarithms were asked for, yours are to base 2"),
-        (ratios(exact) - ratios(share), "the symbol of the moment is still in it: it is the *carried* belief that is compared with the shares"),
+        (ratios(exact) - ratios(share), "the current symbol is still in it: it is the *carried* belief that is compared with the shares"),
         (ratios(exact) - ratios(_alone(even, E, symbols)), "you divide by even shares: the long-run shares are those that T keeps"),
         (ratios(belief_by_paths(T, E, symbols, True)) - ratios(alone), "your chain moves before the first symbol"),
         (ratios(columns) - ratios(alone), "you use T by columns: T[i, j] goes from i to j"),

@@ -105,8 +105,8 @@ def run(folder: str | Path, cell: Cell) -> None:
     began = time.process_time()
     begin = fair.even if cell.arm.name == "no routing" else None
     curve = fair.run(cell.head, cell.arm, cell.seed, cell.steps, cell.every, setting=cell.setting, begin=begin)
-    told = curve.to_dict() | {"cell": asdict(cell), "seconds": time.process_time() - began}
-    write_atomically(races.path_of(folder, cell), json.dumps(told).encode())
+    kept = curve.to_dict() | {"cell": asdict(cell), "seconds": time.process_time() - began}
+    write_atomically(races.path_of(folder, cell), json.dumps(kept).encode())
 
 
 def measure(runs: str | Path | None = None, workers: int = 1, report: Callable = print) -> dict:
@@ -142,10 +142,10 @@ def grid(folder: str | Path, seeds: Iterable[int] = CHOOSING) -> dict:
     seeds = [seed for seed in seeds if all(races.read_cell(cell, folder) is not None for cell in sweep([seed]))]
     found: dict = {}
     for cell in sweep(seeds):
-        told = races.read_cell(cell, folder)
+        kept = races.read_cell(cell, folder)
         row = found.setdefault(cell.arm.name, {}).setdefault(f"{cell.arm.rate:g}", {"steps": [], "last": []})
-        row["steps"].append(_steps(told)["kl"])
-        row["last"].append(_low(told))
+        row["steps"].append(_steps(kept)["kl"])
+        row["last"].append(_low(kept))
     return {"seeds": seeds, "families": found}
 
 
@@ -172,17 +172,17 @@ READINGS = {  # by name: who is asked, and who stands beside
 }
 
 
-def readings(told: dict, rng: np.random.Generator | None = None) -> dict:
+def readings(arms: dict, rng: np.random.Generator | None = None) -> dict:
     """How many times as soon one arm arrives as another one does, each at its best rate; empty if an arm is missing.
 
     Mean steps to the KL level over mean steps; a run that never arrives counts with all steps. With
     `rng` the same with the two exchanged at random, seed by seed.
     """
-    if not {name for pair in READINGS.values() for name in pair} <= set(told):
+    if not {name for pair in READINGS.values() for name in pair} <= set(arms):
         return {}
 
     def ratio(pair: tuple[str, str], flips: Callable) -> float:
-        steps = np.minimum([told[arm]["steps"]["kl"] for arm in pair], STEPS)
+        steps = np.minimum([arms[arm]["steps"]["kl"] for arm in pair], STEPS)
         fast, base = np.where(flips(steps.shape[1]), steps[::-1], steps).mean(1)
         return float(base / fast)
 
@@ -208,21 +208,21 @@ def record_of(folder: str | Path) -> dict:
     groups: dict = {"evaluated": {}, "lower": {}, "base": {}, "frozen": {}}
     total = sum(races.read_cell(cell, folder)["seconds"] for cell in sweep(found["seeds"]))
     for cell in evaluation(rates):
-        if (told := races.read_cell(cell, folder)) is None:
+        if (kept := races.read_cell(cell, folder)) is None:
             continue
-        total += told["seconds"]
+        total += kept["seconds"]
         row = groups[cell.group].setdefault(cell.arm.name, {
             "rate": [], "seeds": [], "last": [], "seconds": [], "steps": {name: [] for name in LEVELS},
             "kl": [], "first": {name: [] for name in fair.MEASURES}, "end": {name: [] for name in fair.MEASURES},
         })
         row["seeds"].append(cell.seed)
         row["rate"].append(cell.arm.rate)
-        row["last"].append(_low(told))
-        row["seconds"].append(told["seconds"] / cell.steps)
-        for name, steps in _steps(told).items():
+        row["last"].append(_low(kept))
+        row["seconds"].append(kept["seconds"] / cell.steps)
+        for name, steps in _steps(kept).items():
             row["steps"][name].append(steps)
-        row["kl"].append([round(x, 5) if math.isfinite(x) else math.nan for x in told["measures"]["kl"]])
-        for name, values in told["measures"].items():
+        row["kl"].append([round(x, 5) if math.isfinite(x) else math.nan for x in kept["measures"]["kl"]])
+        for name, values in kept["measures"].items():
             row["first"][name].append(values[0])
             row["end"][name].append(values[-1])
     ends = {name: (min(RATES[arm.optimiser]), max(RATES[arm.optimiser])) for name, (_, arm) in FAMILIES.items()}

@@ -63,9 +63,9 @@ def claims(record: dict, draws: int = 200) -> dict:
 
     `shuffled`: answers of other prompts; `untrained`: the untrained copy, its prompts drawn anew; `as_large`: axes of as much variance.
     """
-    told = {name: Answers.of(one) for name, one in record["prompts"].items()}
+    answers = {name: Answers.of(one) for name, one in record["prompts"].items()}
     rng, last = np.random.default_rng([SEED, 10]), str(SHOWN[-1])
-    one, same = told["published"], told["matched"]
+    one, same = answers["published"], answers["matched"]
     constant = sula.best_constant(one.exact)[1]
 
     def shuffled(score: Callable[[np.ndarray], float], n: int) -> dict:
@@ -77,7 +77,7 @@ def claims(record: dict, draws: int = 200) -> dict:
     def follows(a: Answers, y: np.ndarray) -> Callable[[np.ndarray], float]:
         return lambda order: abs(sula.rank_correlation(a.pc1[last][order], y[order]))
 
-    copy, flips = told["untrained published"], told["shuffled"]
+    copy, flips = answers["untrained published"], answers["shuffled"]
     cut, decoder = record["cuts"][last], record["tautology"][last]["decoder"]
     def rise(e: dict) -> float:
         return 100 * (e["mae"] / e["mae_before"] - 1)
@@ -160,15 +160,15 @@ def by_layer(group: Group, decode: bool) -> dict:
     """
     known = {"k": group.k, "m": group.m, "abs": np.abs(group.m), "H": group.exact}
     known = {name: y for name, y in known.items() if np.ptp(y) > 0}
-    told = ("m", "abs", "H") if decode else ()
-    found = {name: [] for name in (*known, "share", *(f"r2_{name}" for name in told))}
+    decoded = ("m", "abs", "H") if decode else ()
+    found = {name: [] for name in (*known, "share", *(f"r2_{name}" for name in decoded))}
     for layer in range(1, group.values.shape[1]):
         x = group.values[:, layer]
         spectrum = manifold.spectrum(x)
         found["share"].append(spectrum.pc1)
         for name, y in known.items():
             found[name].append(sula.rank_correlation(spectrum.project(x, 1)[:, 0], y))
-        for name in told:
+        for name in decoded:
             found[f"r2_{name}"].append(axes.decodable(x, known[name].astype(float)))
     return found
 
@@ -186,13 +186,13 @@ def projected(group: Group, onto: Group) -> dict:
 
 def tautology(group: Group, layer: int) -> dict:
     """What is left along an axis that has been cut, by the precision of the arithmetic; and what a new decoder finds."""
-    v, told = group.values[:, layer], sula.binary_entropy(sula.chance(group.logit))
+    v, entropy = group.values[:, layer], sula.binary_entropy(sula.chance(group.logit))
     axis = manifold.spectrum(v).raw_axis()
-    found = {"before": {"r": float(np.corrcoef(v @ axis, told)[0, 1]), "spread": float((v @ axis).std())}}
+    found = {"before": {"r": float(np.corrcoef(v @ axis, entropy)[0, 1]), "spread": float((v @ axis).std())}}
     for name, dtype in {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}.items():
         x, u = torch.tensor(v).to(dtype), torch.tensor(axis).to(dtype)
         left = ((x - (x @ u)[:, None] * u) @ u).double().numpy()
-        found[name] = {"r": float(np.corrcoef(left, told)[0, 1]), "spread": float(left.std())}
+        found[name] = {"r": float(np.corrcoef(left, entropy)[0, 1]), "spread": float(left.std())}
     share, rng = axes.removed_share(v, axis), np.random.default_rng(SEED)
     cut = {"true": axes.cut(v, axis, v.mean(0))}
     others = [axes.cut(v, axes.matched_axis(v, reachable(v, share), rng), v.mean(0)) for _ in range(PUSHES)]
@@ -300,7 +300,7 @@ class Lab:
         def said(axis: np.ndarray, rows: slice = slice(None), mean: torch.Tensor | float = seen.means[layer]) -> edits.Said:
             return self.said(seen, layer, edits.without(axis, mean), rows)
 
-        def told(after: edits.Said, axis: np.ndarray, rows: slice = slice(None)) -> dict:
+        def outcome(after: edits.Said, axis: np.ndarray, rows: slice = slice(None)) -> dict:
             return effect(group, seen, after, rows) | axis_of(v, axis, group)
 
         seen.said.log2_prob  # noqa: B018 - computed here, once, and read by all
@@ -308,13 +308,13 @@ class Lab:
         def of(name: str) -> tuple[dict, dict, list[float]]:
             """On all prompts; on as many as the axes below; and the preferences."""
             after = said(named[name])
-            return told(after, named[name]), effect(group, seen, after[rows], rows), rounded(after.logit)
+            return outcome(after, named[name]), effect(group, seen, after[rows], rows), rounded(after.logit)
 
         whole = dict(zip(named, each(of, named), strict=True))
         found: dict = {name: one[0] for name, one in whole.items()}
         found["compared"] = {name: whole[name][1] for name in ("true", "evidence")}
         found["after"] = {"matched": whole["true"][2]}
-        found["as published"] = told(said(spectrum.axes[0], mean=0.0), spectrum.axes[0])
+        found["as published"] = outcome(said(spectrum.axes[0], mean=0.0), spectrum.axes[0])
         rng = np.random.default_rng([SEED, 7, layer])
         share = axes.removed_share(v, true)
         drawn = {"as large as true": [axes.matched_axis(v, reachable(v, share), rng) for _ in range(DRAWS)]}
@@ -322,7 +322,7 @@ class Lab:
             drawn["others"] = others_than(v, named["evidence"], rng, DRAWS)
         drawn["random"] = [axes.random_axis(v.shape[1], rng) for _ in range(PUSHES // (1 if last else 2))]
         for name, some in drawn.items():
-            found[name] = each(lambda axis: told(said(axis, rows), axis, rows), some)
+            found[name] = each(lambda axis: outcome(said(axis, rows), axis, rows), some)
         after = self.cut_published(published, layer, true)
         found["after"]["published"] = rounded(after)
         found["published"] = self.against_others(published, layer, true, after, DRAWS if last else MIDDLE_DRAWS)
@@ -447,8 +447,8 @@ def effect(group: Group, seen: edits.Seen, after: edits.Said, rows: slice) -> di
     """
     before = seen.said[rows]
     exact, m = group.exact[rows], group.m[rows]
-    told = [np.abs(sula.binary_entropy(sula.chance(one.logit)) - exact).mean() for one in (before, after)]
+    errors = [np.abs(sula.binary_entropy(sula.chance(one.logit)) - exact).mean() for one in (before, after)]
     return {
-        "mae_before": float(told[0]), "mae": float(told[1]), "kl": float(before.divergence(after).mean()),
+        "mae_before": float(errors[0]), "mae": float(errors[1]), "kl": float(before.divergence(after).mean()),
         "moved": float(np.abs(after.p - before.p).mean()), "slope_before": slope_on(m, before.logit), "slope": slope_on(m, after.logit),
     }

@@ -90,8 +90,8 @@ def path_of(folder: str | Path, cell) -> Path:
 def run(folder: str | Path, cell: Cell) -> None:
     """Run a cell, and keep what the record needs of it."""
     curve = race.race(cell.arm, race.task(cell.seed, cell.length), cell.seed, cell.steps, cell.every)
-    told = curve.to_dict() | {"cell": asdict(cell), "loss": curve.loss[::THIN].tolist(), "final": float(curve.loss[-1])}
-    write_atomically(path_of(folder, cell), json.dumps(told).encode())
+    kept = curve.to_dict() | {"cell": asdict(cell), "loss": curve.loss[::THIN].tolist(), "final": float(curve.loss[-1])}
+    write_atomically(path_of(folder, cell), json.dumps(kept).encode())
 
 
 @dataclass(frozen=True)
@@ -134,8 +134,8 @@ def _penalties_of(folder: str | Path) -> dict:
     """By penalty and seed the best moment by validation; and the penalty that is best over the seeds that have them all."""
     found: dict = {}
     for path in sorted(Path(folder).glob("penalty-*.json")):
-        told = json.loads(path.read_text())
-        found.setdefault(f"{told['penalty']:g}", {})[str(told["seed"])] = _at_best(told)
+        kept = json.loads(path.read_text())
+        found.setdefault(f"{kept['penalty']:g}", {})[str(kept["seed"])] = _at_best(kept)
     if not found:
         return {}
     seeds = [seed for seed in map(str, SEEDS) if all(seed in some for some in found.values())]
@@ -182,13 +182,13 @@ def record_of(folder: str | Path, cells: Iterable[Cell] | None = None) -> dict:
     families = _rates_of([(cell, found) for cell, found in rows if cell.group == "rates"])
     tasks = sorted({(cell.length, cell.seed) for cell, _ in rows})
     seeds = whole(rows, cells)
-    told = tried(families, seeds)
+    scored = tried(families, seeds)
     return {
         "published": published, "rates": families, "whole": seeds,
-        "best": {name: best(row, seeds, told) for name, row in families.items()} if seeds else {},
+        "best": {name: best(row, seeds, scored) for name, row in families.items()} if seeds else {},
         "known": {f"{length}": {str(seed): known(length, seed) for n, seed in tasks if n == length} for length, _ in tasks},
-        "claims": _claims_of(published["arms"], PLAIN, VALUES) | _readings(families, seeds, told),
-        "tenfold": _null_of(published["arms"]), "flipped": _readings(families, seeds, told, rng=np.random.default_rng(0)),
+        "claims": _claims_of(published["arms"], PLAIN, VALUES) | _readings(families, seeds, scored),
+        "tenfold": _null_of(published["arms"]), "flipped": _readings(families, seeds, scored, rng=np.random.default_rng(0)),
         "attention_by_symbol": _attention_by_symbol(families, seeds), "penalties": _penalties_of(folder),
         "steps": STEPS, "thin": THIN, "seed": SEEDS[0], "seeds": sorted({cell.seed for cell, _ in rows}),
         "cells": {group: {"done": sum(cell.group == group for cell, _ in rows), "planned": sum(cell.group == group for cell in cells)}
@@ -239,7 +239,7 @@ def _null_of(arms: dict) -> dict:
     return {"steps": stats.summary(drawn), "speed_up": stats.summary(STEPS / drawn), "seeds": list(runs)}
 
 
-def _readings(rates: dict, chosen_on: list[str], told: list[str], rng: np.random.Generator | None = None) -> dict:
+def _readings(rates: dict, chosen_on: list[str], scored: list[str], rng: np.random.Generator | None = None) -> dict:
     """What "it is EM" would need; with `rng` the same with the two arms exchanged at random, seed by seed.
 
     "values over routing": the speed-up of ten times on the values over that of ten times on queries
@@ -247,17 +247,17 @@ def _readings(rates: dict, chosen_on: list[str], told: list[str], rng: np.random
     on held-out data, each at its own best rate.
     """
     pair, base, rate = ("values x 10", "queries and keys x 10"), "one rate", f"{race.PUBLISHED[0].rate:g}"
-    if not told or not {*pair, base} <= set(rates):
+    if not scored or not {*pair, base} <= set(rates):
         return {}
     seeds = [seed for seed in rates[base][rate] if all(seed in rates[name][rate] for name in pair)]
     steps = np.array([[min(rates[name][rate][seed]["steps_to_plain"], STEPS) for seed in seeds] for name in pair])
-    losses = np.array([best(rates[name], chosen_on, told)["held_out"]["values"] for name in (base, pair[0])])
+    losses = np.array([best(rates[name], chosen_on, scored)["held_out"]["values"] for name in (base, pair[0])])
 
     def weighed(flips: np.ndarray, x: np.ndarray) -> np.ndarray:
         return np.where(flips, x[::-1], x).mean(1)
 
     def both(flip: Callable) -> tuple[float, float]:
-        slow, fast = weighed(flip(len(seeds)), steps), weighed(flip(len(told)), losses)
+        slow, fast = weighed(flip(len(seeds)), steps), weighed(flip(len(scored)), losses)
         return float(slow[1] / slow[0]), float(fast[0] - fast[1])
 
     if rng is None:
@@ -271,10 +271,10 @@ def _rates_of(rows: list[tuple[Cell, dict]]) -> dict:
              if cell.arm.name == "one rate" and cell.arm.rate == race.PUBLISHED[0].rate}
     families: dict = {}
     for cell, found in rows:
-        told = found["measures"]
+        measures = found["measures"]
         entry = {
-            "at_best": _at_best(found), "final": {name: values[-1] for name, values in told.items()},
-            "steps_to_plain": race.first_below(found["steps"], told["train"], plain.get(cell.seed, math.nan)),
+            "at_best": _at_best(found), "final": {name: values[-1] for name, values in measures.items()},
+            "steps_to_plain": race.first_below(found["steps"], measures["train"], plain.get(cell.seed, math.nan)),
         }
         families.setdefault(cell.arm.name, {}).setdefault(f"{cell.arm.rate:g}", {})[str(cell.seed)] = entry
     return families
@@ -307,16 +307,16 @@ def tried(families: dict, seeds: list[str]) -> list[str]:
     return [seed for seed in found[0] if all(seed in some for some in found)] if found else []
 
 
-def best(rates: dict, seeds: list[str], told: list[str] | None = None) -> dict:
-    """Of a family: the rate that some seeds choose, and what it gives at the best moment, of these seeds or of `told`.
+def best(rates: dict, seeds: list[str], scored: list[str] | None = None) -> dict:
+    """Of a family: the rate that some seeds choose, and what it gives at the best moment, of these seeds or of `scored`.
 
     Seeds that did not choose the rate stop at their own best moment of validation.
     """
-    rate, told = best_rate(rates, seeds), seeds if told is None else told
+    rate, scored = best_rate(rates, seeds), seeds if scored is None else scored
     ends = [float(r) for r in rates]
-    values = {name: [rates[rate][seed]["at_best"][name] for seed in told]
+    values = {name: [rates[rate][seed]["at_best"][name] for seed in scored]
               for name in ("held_out", "kl", "train", "step", "same_symbol", "attention_entropy", "validation")}
-    return {"rate": float(rate), "at_the_edge": float(rate) in (min(ends), max(ends)), "seeds": told, "chosen_on": seeds} | {
+    return {"rate": float(rate), "at_the_edge": float(rate) in (min(ends), max(ends)), "seeds": scored, "chosen_on": seeds} | {
         name: {"mean": float(np.mean(x)), "se": stats.standard_error(x), "values": x} for name, x in values.items()
     }
 
@@ -332,8 +332,8 @@ def _attention_by_symbol(rates: dict, seeds: list[str]) -> dict:
     curve = race.race(replace(family, rate=chosen["rate"]), task, int(seed), max(steps, 1), max(steps, 1))
     pattern = attention.forward(task.held_out.inputs, curve.weights).pattern.double()
     tables = {"head": sticky.looked_at(pattern, task.held_out), "even": sticky.looked_at(sticky.even_pattern(pattern.shape[-1]), task.held_out)}
-    told = {name: table.tolist() for name, table in tables.items()}
-    return told | {"seed": seed, "rate": chosen["rate"], "step": steps, "choosiness": sticky.choosiness(*tables.values())}
+    kept = {name: table.tolist() for name, table in tables.items()}
+    return kept | {"seed": seed, "rate": chosen["rate"], "step": steps, "choosiness": sticky.choosiness(*tables.values())}
 
 
 def known(length: int, seed: int) -> dict:

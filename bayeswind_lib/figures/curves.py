@@ -54,7 +54,7 @@ def lines(
         curves: the heights by label, all of one length.
         x: 0, 1, 2, ... by default.
         exact: the label of the curve that is the truth: dashed, and what gaps are measured from.
-            Without it the gap between the first curve and the others is told.
+            Without it the gap between the first curve and the others is said.
         x_label, y_label: words under and beside the axes, with the unit.
         unit: of the heights, for the text.
         log: a logarithmic y axis.
@@ -240,8 +240,8 @@ def gap_by_position(
     ]
     for label, curve in curves.items():
         edges = edge_words(curve, limits, names)
-        told = f"{label}: mean {quantity(curve.mean(), unit)}, {largest_gap(curve, names, unit)}"
-        parts.append(sentence(told + (f"; {edges}" if edges else "")))
+        listed = f"{label}: mean {quantity(curve.mean(), unit)}, {largest_gap(curve, names, unit)}"
+        parts.append(sentence(listed + (f"; {edges}" if edges else "")))
     spread = {f"{label} (standard error)": e for label, e in errors.items()}
     heads = {"position": axis} | of_each((*curves, *spread), with_unit(words, unit))
     alt = " ".join([sentence(title), *parts] if title else parts)

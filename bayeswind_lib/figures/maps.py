@@ -130,10 +130,10 @@ def heatmaps(
     names = [f"{row}, {column}" for row in rows for column in columns]
     alt = [title, f"{value.capitalize()} of {shape[0]} rows ({y_label}) and {shape[1]} columns ({x_label})"]
     for label, table in tables.items():
-        told = f"{label}: {largest_gap((table - table.mean()).ravel(), names, '', 'to its mean at')}"
+        listed = f"{label}: {largest_gap((table - table.mean()).ravel(), names, '', 'to its mean at')}"
         if marked is not None:
-            told += f", mean in the framed cells {number(_at(table, marked).mean())}, in all {number(table.mean())}"
-        alt.append(told)
+            listed += f", mean in the framed cells {number(_at(table, marked).mean())}, in all {number(table.mean())}"
+        alt.append(listed)
     data = {"row": np.repeat(np.array(rows), shape[1]), "column": np.tile(np.array(columns), shape[0])}
     data |= {label: table.ravel() for label, table in tables.items()}
     heads = {"row": y_label or "row", "column": x_label or "column"} | of_each(tables, value)

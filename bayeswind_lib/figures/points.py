@@ -49,8 +49,8 @@ def baselines(
         _paint_baselines(axes, order, values, errors, limits, highlight)
         axes.set(xlabel=with_unit(words, unit), title=title)
 
-    told = "; ".join(f"{n} {quantity(v, unit)}" for n, v in zip(order, values, strict=True))
-    parts = [f"{words} of {len(order)} predictors, smallest first: {told}"]
+    listed = "; ".join(f"{n} {quantity(v, unit)}" for n, v in zip(order, values, strict=True))
+    parts = [f"{words} of {len(order)} predictors, smallest first: {listed}"]
     parts.append(largest_gap(values, order, unit, "to the exact posterior:"))
     parts.append(_sideways(edge_words(values, limits, order)))
     alt = " ".join(sentence(part) for part in [title, *parts] if part)
@@ -179,9 +179,9 @@ def dots(
         axes.set(xlabel=x_label, title=title)
 
     base, place = (exact[0], exact[1]) if exact else next(iter(means.items()))
-    told = "; ".join(f"{label} {quantity(means[label], unit)} (mean of {len(row)}, {number(row.min())} to {number(row.max())})"
+    listed = "; ".join(f"{label} {quantity(means[label], unit)} (mean of {len(row)}, {number(row.min())} to {number(row.max())})"
                      for label, row in values.items())
-    parts = [title, f"{x_label} of {len(values)} ways: {told}"]
+    parts = [title, f"{x_label} of {len(values)} ways: {listed}"]
     parts.append(largest_gap(np.array(list(means.values())) - place, list(means), unit, f"to {base}:"))
     parts += [f"{'Dashed' if exact and label == exact[0] else 'Dotted'} line, {label}: {quantity(value, unit)}" for label, value in lines.items()]
     names = np.array([label for label, row in values.items() for _ in row] + list(lines))
@@ -222,12 +222,12 @@ def scatter_two_measures(
 
     units = [measure_name(m)[1] for m in (x, y)]
     pairs = zip(names, data[x], data[y], strict=True)
-    told = (f"{n}: {quantity(a, units[0])} and {quantity(b, units[1])}" for n, a, b in pairs)
+    listed = (f"{n}: {quantity(a, units[0])} and {quantity(b, units[1])}" for n, a, b in pairs)
     across = edge_words(data[x], limits[x], names)
     parts = [title, f"{heads[y]} (vertical) against {heads[x]} (horizontal)"]
     parts.append(largest_gap(data[y], names, units[1], f"to the exact posterior in {measure_name(y)[0]}:"))
     parts.append(largest_gap(data[x], names, units[0], f"to the exact posterior in {measure_name(x)[0]}:"))
-    parts += ["; ".join(told), edge_words(data[y], limits[y], names)]
+    parts += ["; ".join(listed), edge_words(data[y], limits[y], names)]
     parts.append(_sideways(across))
     alt = " ".join(sentence(part) for part in parts if part)
     return draw(paint, alt, {"predictor": np.array(names)} | data, height=4.4, heads=heads)

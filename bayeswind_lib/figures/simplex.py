@@ -63,9 +63,9 @@ def simplex_trails(
         _paint_trails(axes, beliefs, exact)
         axes.set_title(title)
 
-    told = [_told(label, rows, beliefs.get(exact), labels) for label, rows in beliefs.items()]
+    sentences = [_in_words(label, rows, beliefs.get(exact), labels) for label, rows in beliefs.items()]
     parts = [title, f"Beliefs about {', '.join(labels)} at {next(iter(lengths.values()))} steps"]
-    alt = " ".join(sentence(part) for part in [*parts, *told] if part)
+    alt = " ".join(sentence(part) for part in [*parts, *sentences] if part)
     return draw(paint, alt, **_numbers("step", beliefs, labels), height=4.6)
 
 
@@ -76,7 +76,7 @@ def _numbers(row: str, beliefs: Mapping[str, np.ndarray], labels: Sequence[str])
     return {"data": {row: np.arange(1, count + 1)} | columns, "heads": of_each(columns, "probability")}
 
 
-def _told(label: str, rows: np.ndarray, truth: np.ndarray | None, labels: Sequence[str]) -> str:
+def _in_words(label: str, rows: np.ndarray, truth: np.ndarray | None, labels: Sequence[str]) -> str:
     last = ", ".join(f"{name} {number(p)}" for name, p in zip(labels, rows[-1], strict=True))
     words = f"{label}: at the end {last}"
     if truth is None or truth is rows:
@@ -167,8 +167,8 @@ def simplex_clouds(
         if title:
             figure.suptitle(title, fontsize=12.5, x=0.02, ha="left")
 
-    told = [_told_of_cloud(label, rows, points[exact], label == exact) for label, rows in points.items()]
-    parts = [title, f"{len(points[exact])} beliefs about {', '.join(labels)} as points of a triangle", *told]
+    sentences = [_cloud_in_words(label, rows, points[exact], label == exact) for label, rows in points.items()]
+    parts = [title, f"{len(points[exact])} beliefs about {', '.join(labels)} as points of a triangle", *sentences]
     alt = " ".join(sentence(part) for part in parts if part)
     rows_of_panels = -(-len(points) // min(columns, len(points)))
     return draw(paint, alt, **_numbers("point", points, labels), height=0.2 + 2.0 * rows_of_panels)
@@ -195,7 +195,7 @@ def mixed_colours(belief: np.ndarray) -> np.ndarray:
     return np.clip(belief @ corners, 0, 1)
 
 
-def _told_of_cloud(label: str, rows: np.ndarray, truth: np.ndarray, is_truth: bool) -> str:
+def _cloud_in_words(label: str, rows: np.ndarray, truth: np.ndarray, is_truth: bool) -> str:
     inside = (rows >= -1e-9).all(1).mean()
     spread = np.sqrt(((rows - rows.mean(0)) ** 2).sum(1).mean())
     words = f"{label}: root mean square distance to its mean {number(spread)}"

@@ -48,7 +48,7 @@ def stacked(
         axes.set(xlabel=x_label)
         axes.set_title(title, pad=7 + 18 * (-(-len(kinds) // 3)))
 
-    told = [
+    listed = [
         f"{name}: {sum(row)} {x_label}, " + ", ".join(f"{n} {kind}" for n, kind in zip(row, kinds, strict=True) if n)
         for name, row in zip(names, table.tolist(), strict=True)
     ]
@@ -56,7 +56,7 @@ def stacked(
     even = share - table.sum(0) / max(table.sum(), 1)
     places = [f"{kind}, {name}" for name in names for kind in kinds]
     gap = largest_gap(100 * even.ravel(), places, "percent", "to the share of all groups together:")
-    alt = " ".join(sentence(part) for part in [title, *told, gap] if part)
+    alt = " ".join(sentence(part) for part in [title, *listed, gap] if part)
     data = {"group": np.array(names)} | {kind: table[:, i] for i, kind in enumerate(kinds)}
     height = 1.6 + 0.42 * len(names) + 0.2 * (-(-len(kinds) // 3))
     return draw(paint, alt, data, height=height, heads={kind: f"{kind} ({x_label})" for kind in kinds})

@@ -73,8 +73,8 @@ def decodable(vectors: np.ndarray, target: np.ndarray, folds: int = 5, rng: np.r
 
     split = KFold(folds, shuffle=True, random_state=int((rng or np.random.default_rng(0)).integers(2**31)))
     model = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-2, 5, 15)))
-    told = cross_val_predict(model, vectors, target, cv=split)
-    return float(1 - np.square(target - told).sum() / np.square(target - target.mean()).sum())
+    predicted = cross_val_predict(model, vectors, target, cv=split)
+    return float(1 - np.square(target - predicted).sum() / np.square(target - target.mean()).sum())
 
 
 @dataclass(frozen=True)

@@ -92,5 +92,5 @@ def report(model_id: str | None) -> str:
     try:
         model, tokenizer = load(model_id)
         return "\n".join([str(model_id), *measure(model, Plain(tokenizer))])
-    except (NotHere, ValueError) as told:
-        return f"nothing was measured: {told}"
+    except (NotHere, ValueError) as problem:
+        return f"nothing was measured: {problem}"

@@ -85,14 +85,14 @@ def reader(path: Path):
 
 def config_of(file) -> LlamaConfig:
     """The sizes that the file states."""
-    def told(name: str):
+    def field(name: str):
         return file.get_field(f"llama.{name}").contents()
 
     return LlamaConfig(
-        n_layers=told("block_count"), width=told("embedding_length"), hidden=told("feed_forward_length"),
-        n_heads=told("attention.head_count"), n_groups=told("attention.head_count_kv"),
+        n_layers=field("block_count"), width=field("embedding_length"), hidden=field("feed_forward_length"),
+        n_heads=field("attention.head_count"), n_groups=field("attention.head_count_kv"),
         n_tokens=len(file.get_field("tokenizer.ggml.tokens").data),
-        base=told("rope.freq_base"), epsilon=told("attention.layer_norm_rms_epsilon"),
+        base=field("rope.freq_base"), epsilon=field("attention.layer_norm_rms_epsilon"),
     )
 
 

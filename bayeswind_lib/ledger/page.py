@@ -160,11 +160,11 @@ class Sentences:
         ) + "</div>"
 
     def _item(self, row: dict) -> str:
-        told = f"published {published(row)}, measured {measured(row)}, null {null(row)}"
+        line = f"published {published(row)}, measured {measured(row)}, null {null(row)}"
         links = ", ".join(
             f'<a href="{self.chapters}{name}.html">chapter {int(name[:2])}</a>' for name in row["chapters"]
         )
-        return f"<li>{escape(row['statement'])} <small>{escape(told)}{' · ' + links if links else ''}</small></li>"
+        return f"<li>{escape(row['statement'])} <small>{escape(line)}{' · ' + links if links else ''}</small></li>"
 
 
 def _counted(rows: list[dict]) -> str:

@@ -407,14 +407,14 @@ def _unequal(claim: Claim, evidence: Evidence) -> str:
     """
     if not claim.over or claim.measure.startswith("episodes_to"):
         return ""
-    told = []
+    unequal = []
     for what in ("parameters", "episodes"):
         ours, theirs = evidence.runs[0][what], evidence.base_runs[0][what]
         if None in (ours, theirs):
-            told.append(f"{what} not stored")
+            unequal.append(f"{what} not stored")
         elif abs(ours - theirs) > MATCHED * max(ours, theirs):
-            told.append(f"{what} {theirs:,} against {ours:,}")
-    return f"the two were not given the same: {', '.join(told)}" if told else ""
+            unequal.append(f"{what} {theirs:,} against {ours:,}")
+    return f"the two were not given the same: {', '.join(unequal)}" if unequal else ""
 
 
 def _at_least(claim: Claim, evidence: Evidence) -> tuple[str, str]:
@@ -460,12 +460,12 @@ def _fails(claim: Claim, evidence: Evidence) -> tuple[str, str]:
     pick = min if claim.fails_above is not None else max
     where = pick(tries, key=tries.get)
     if _does_not_fail(claim, tries[where]):
-        told = "here such a network does not fail"
+        words = "here such a network does not fail"
         if not _does_not_fail(claim, evidence.value):
-            told = f"with the plain recipe it fails on average, and not always: {where}, {tries[where]:.3g}"
+            words = f"with the plain recipe it fails on average, and not always: {where}, {tries[where]:.3g}"
         if claim.partly is not None and pick(tries[where], float(claim.partly)) == float(claim.partly):
-            return "partly", f"{told}; that is less of a failure, and far from a success"
-        return "not reproduced", told
+            return "partly", f"{words}; that is less of a failure, and far from a success"
+        return "not reproduced", words
     counts, lacking = failure_counts(evidence)
     if not counts:
         return "not settled", f"it fails here too, but {lacking}"

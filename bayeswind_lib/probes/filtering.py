@@ -42,7 +42,7 @@ def goals(tunnel: HMM, episodes: Episodes) -> dict[str, np.ndarray]:
     """What may be asked of a layer of a network that filters, float64 (B, K, Y) each.
 
     belief: alpha_t. log belief: its log ratios. memoryless: the long-run share of each state,
-    corrected by the symbol of the moment. memory: belief less memoryless, and log memory in log
+    corrected by the current symbol. memory: belief less memoryless, and log memory in log
     ratios. previous, predicted, next: alpha_{t-1}, what becomes of it before the symbol is seen,
     and alpha_t carried one step on, each less the long-run share of its step. entropy: of alpha_t,
     bits, one column.
@@ -67,7 +67,7 @@ def goals(tunnel: HMM, episodes: Episodes) -> dict[str, np.ndarray]:
 def partial_filters(tunnel: HMM, inputs: torch.Tensor) -> dict[str, np.ndarray]:
     """Beliefs of predictors that hold a part of the filter, to be read as if they were activations.
 
-    "inputs" is the symbol of the moment beside all entries of the two matrices: what a linear
+    "inputs" is the current symbol beside all entries of the two matrices: what a linear
     reading gets from the inputs without any computation. Each float64 (B, K, Y).
     """
     T, E, symbols = tunnel.read(inputs)

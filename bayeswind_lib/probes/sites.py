@@ -59,7 +59,7 @@ class Site:
     derive: Callable[[nn.Module, tuple, object], torch.Tensor] | None = None
 
     def read(self, module: nn.Module, inputs: tuple, output) -> torch.Tensor:
-        """The activation, from what a hook is told of its module."""
+        """The activation, from what a hook gets from its module."""
         if self.derive is not None:
             return self.derive(module, inputs, output)
         x = inputs[0] if self.given else output

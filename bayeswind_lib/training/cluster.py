@@ -99,14 +99,14 @@ def _follow(client, cells: list[Cell], work: Callable[[Cell], dict], progress, t
 
 def _wait(client, queue, say: Callable[[str], None]) -> None:
     """Until a cell has come to an end; says so if nobody is there to work."""
-    looked, told = time.monotonic(), False
+    looked, warned = time.monotonic(), False
     while not queue.has_ready():
         time.sleep(0.05)
         if time.monotonic() - looked > SILENCE:
             looked = time.monotonic()
-            if not client.nthreads() and not told:
+            if not client.nthreads() and not warned:
                 say("no worker is left: the sweep goes on when one joins the cluster")
-                told = True
+                warned = True
 
 
 def _outcome(future) -> dict:

@@ -195,10 +195,10 @@ def start(recipe: Recipe, device: str = "cpu") -> Run:
         recipe = recipe.but(precision=best_precision(where))
     in_turn = stages(recipe)
     tunnel = in_turn[-1]
-    tunnels.refuse(tunnel)  # of the reader's own, for the most part: told before the run
+    tunnels.refuse(tunnel)  # of the reader's own, for the most part: refused before the run
     model = models.build(recipe.architecture, model_config(recipe), generator("cpu", recipe.seed))
     model.to(where)
-    frozen_parameters(model, recipe.frozen)  # a name that fits nothing is told before the run
+    frozen_parameters(model, recipe.frozen)  # a name that fits nothing is refused before the run
     pool = None
     if recipe.pool:
         pool = tunnel.sample(recipe.pool, generator("cpu", recipe.data_seed)).to(where)

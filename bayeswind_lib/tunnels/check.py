@@ -55,7 +55,7 @@ class Checked:
 
 
 def check(tunnel: AnyTunnel, n_episodes: int = 2000, seed: int = 0) -> Checked:
-    """Whether a tunnel holds its promises, told in words.
+    """Whether a tunnel holds its promises, in words.
 
     Args:
         tunnel: any object with `sample`, `interface` and `config`.
@@ -75,12 +75,12 @@ def check(tunnel: AnyTunnel, n_episodes: int = 2000, seed: int = 0) -> Checked:
             seen.append((float(value.mean()) / error, what))
     threshold = NormalDist().inv_cdf(1 - FALSE_ALARM / 2 / max(1, len(seen)))
     far = sorted((found for found in seen if abs(found[0]) > threshold), key=lambda found: -abs(found[0]))
-    told = tuple(
+    problems = tuple(
         f"the posterior does not predict the targets: {what} is {z:+.1f} standard errors from 0, at most {threshold:.1f} are chance"
         for z, what in far[:3]
     )
     z, what = max(seen, key=lambda found: abs(found[0]), default=(0.0, "none could be tested"))
-    return Checked(told, len(seen), threshold, (abs(z), what))
+    return Checked(problems, len(seen), threshold, (abs(z), what))
 
 
 def refuse(tunnel) -> None:
@@ -95,18 +95,18 @@ def shape_problems(tunnel, batch: int = 4) -> Iterator[str]:
     if not isinstance(sizes, Interface):
         yield f"interface is {type(sizes).__name__}: it is a property that returns a bw.tunnels.Interface"
         return
-    told = _interface_problem(sizes)
-    if told:
-        yield told
+    problem = _interface_problem(sizes)
+    if problem:
+        yield problem
         return
     episodes = tunnel.sample(batch, torch.Generator().manual_seed(0))
     if not isinstance(episodes, Episodes):
         yield f"sample returned {type(episodes).__name__}: it returns bw.tunnels.Episodes(inputs, targets, posterior)"
         return
     for found in (_inputs_problem, _targets_problem, _truth_problem):
-        told = found(sizes, episodes, batch)
-        if told:
-            yield told
+        problem = found(sizes, episodes, batch)
+        if problem:
+            yield problem
             return
 
 

@@ -254,9 +254,9 @@ class Recurrence:
         """Episodes from chosen symbols, int64 (B, length), with opaque tokens also `names` (B, p)."""
         latents = {"symbols": symbols, "is_program": is_program, "program": program, "names": names}
         latents = {name: value for name, value in latents.items() if value is not None}
-        told = symbols if names is None else names.gather(1, symbols)
+        shown = symbols if names is None else names.gather(1, symbols)
         inputs = self._write(symbols[:, :-1], names)
-        return Episodes(inputs, told[:, 1:].contiguous(), self.posterior(inputs), latents)
+        return Episodes(inputs, shown[:, 1:].contiguous(), self.posterior(inputs), latents)
 
     def _write(self, symbols: torch.Tensor, names: torch.Tensor | None) -> torch.Tensor:
         """The tokens that spell symbols (B, t) under their names."""
@@ -283,16 +283,16 @@ class Recurrence:
                 f"inputs have shape {tuple(inputs.shape)}: expected (B, T) with T from {head + 1} "
                 f"to {head + self.length - 1}"
             )
-        told, names = inputs[:, head:], inputs[:, 1 : p + 1] if head else None
-        if told.min() < 0 or told.max() >= p:
+        shown, names = inputs[:, head:], inputs[:, 1 : p + 1] if head else None
+        if shown.min() < 0 or shown.max() >= p:
             raise ValueError(f"a token stands in a symbol's place that is none: symbols are 0..{p - 1}")
         if names is None:
-            symbols = told
+            symbols = shown
         else:
             marks = inputs[:, [0, p + 1]] == inputs.new_tensor([p, p + 1])
             if not bool(marks.all()) or bool((names.sort(1).values != torch.arange(p, device=inputs.device)).any()):
                 raise ValueError(f"the header is none: expected {p}, every symbol's name once, {p + 1}")
-            symbols = names.argsort(1).gather(1, told)
+            symbols = names.argsort(1).gather(1, shown)
         if symbols.shape[1] > 2 and not bool(self.allowed.to(symbols.device)[tuple(symbols[:, :3].T)].all()):
             raise ValueError(f"a sequence begins in a way that never occurs with prefixes={self.prefixes!r}")
         return symbols, names

@@ -113,11 +113,11 @@ def poster(seed: int = SEED, shown: int = SHOWN) -> str:
     return (
         f'<div class="bw-poster"><p>{asked}</p>'
         f'<div class="bw-poster-drawings" style="{SIDE_BY_SIDE}">{drawings}</div>'
-        f"<p>{html.escape(told(now))}</p></div>"
+        f"<p>{html.escape(description(now))}</p></div>"
     )
 
 
-def told(now: Example) -> str:
+def description(now: Example) -> str:
     """What the drawings show at the question asked, in two sentences."""
     exact, said = (now.entropies()[name][now.shown] for name in (EXACT, MODEL))
     left = int((now.exact[now.shown] > 0).sum())
