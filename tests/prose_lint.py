@@ -218,6 +218,22 @@ def sprawl(text: str, path: str = "text") -> list[str]:
     return found
 
 
+# Words of this book's drafts, and those that the field has for them; names of code and keys of records too.
+SAY = {
+    "rungs?": "baseline (a predictor), view (what a network sees), arm or step (of a ladder of runs)",
+    "twins?": "untrained copy, or what the two networks differ in",
+    r"symbols?\s+of\s+the\s+moment": "current symbol, current observation",
+    "handed_on": "patching_effect", "made_alike": "token_ablation", "cost_of_alike": "token_ablation_cost",
+}
+
+
+def drafted(text: str, path: str = "text") -> list[str]:
+    """Where a word of `SAY` stands, alone or as a part of a name."""
+    found = [(match.start(), " ".join(match[0].split()), say) for word, say in SAY.items()
+             for match in re.finditer(rf"(?<![A-Za-z]){word}(?![A-Za-z])", text, re.IGNORECASE)]
+    return [f"{path}:{text.count(chr(10), 0, start) + 1}: {word!r}: {say}" for start, word, say in sorted(found)]
+
+
 def main(paths: list[str]) -> int:
     """Lint files; prints findings and returns how many there are."""
     found = [finding for path in paths for finding in lint(Path(path).read_text(), path)]

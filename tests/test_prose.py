@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 from _support import CHAPTERS, ROOT
-from prose_lint import hidden, lint, paragraphs, sprawl
+from prose_lint import drafted, hidden, lint, paragraphs, sprawl
 
 import bayeswind_lib as bw
 from bayeswind_lib.checkpoints import store
@@ -115,6 +115,31 @@ def test_hiding_keeps_the_lines():
 
 
 # -- code fits on the page
+
+
+SOURCES = [*PAGES, *(path for kind in ("py", "toml", "js", "json") for path in (ROOT / "bayeswind_lib").rglob(f"*.{kind}")),
+           *(ROOT / "book").rglob("*.toml"), *(ROOT / "book" / "tools").glob("*.py")]
+
+
+def test_sources_say_what_the_field_says():
+    """Pages, code, claims and stored records, and the names of their files."""
+    assert {"claims.toml", "hmm_baselines.json", "glossary.toml", "02_tunnel.md"} <= {path.name for path in SOURCES}
+    found = [line for path in SOURCES for line in drafted(f"{path.name}\n{path.read_text()}", path.name)]
+    assert found == [], "\n".join(found[:20])
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("The wide one falls through all the rungs, to 0.01 bits.", "rungs"),
+        ("two components hold as much, a Twin with random weights has as much", "Twin"),
+        ("One predictor looks only at the symbol\nof the moment.", "symbol of the moment"),
+        ('record = "hmm_rungs"', "rungs"), ('"handed_on_2": {', "handed_on"),
+        ("wrung, intertwined, twinkle, strung", ""),
+    ],
+)  # fmt: skip
+def test_a_word_of_the_drafts_is_found(text, word):
+    assert [line.split("'")[1] for line in drafted(text)] == [word] * bool(word)
 
 
 CELL = "```{code-cell} ipython3\n%s%s\n```\n"
