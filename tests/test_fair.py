@@ -265,8 +265,8 @@ def test_a_cell_is_run_once_and_read_again(tmp_path):
         races.read_cell(cells[0], tmp_path)
 
 
-def test_the_plan_holds_every_rate_once_and_seeds_that_choose_do_not_tell():
-    cells = fair_race.sweep() + fair_race.telling(dict.fromkeys(fair_race.FAMILIES, 1.0), (11,))
+def test_the_plan_holds_every_rate_once_and_seeds_that_choose_are_not_scored():
+    cells = fair_race.sweep() + fair_race.evaluation(dict.fromkeys(fair_race.FAMILIES, 1.0), (11,))
     assert len({cell.key for cell in cells}) == len(cells)
     assert not set(fair_race.CHOOSING) & set(fair_race.EVALUATION)
     assert all(len(rates) >= 6 for rates in fair_race.RATES.values())
