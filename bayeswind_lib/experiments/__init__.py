@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from bayeswind_lib.checkpoints import store
 from bayeswind_lib.probes.fixed import SEED
@@ -84,6 +85,21 @@ def make_records(
         for name, record in measure_all(report, spoken).items():
             keep_it(name, record)
     return changed
+
+
+def of_networks(models: Sequence[nn.Module], n_episodes: int) -> dict:
+    """What the record `networks` would hold of loaded networks, and of no others.
+
+    Args:
+        models: with their record, as `load` and `load_file` give them.
+        n_episodes: on how many each is scored; its untrained twins on fewer.
+    """
+    from bayeswind_lib.experiments.networks import network_entry
+
+    found: dict = {}
+    for model in models:
+        found.setdefault(model.record["name"], {})[str(model.record["seed"])] = network_entry(model, n_episodes)
+    return {"networks": found}
 
 
 def measured(name: str, n_episodes: int, **asked) -> dict:

@@ -11,12 +11,12 @@ import math
 
 from bayeswind_lib import stats, tunnels
 from bayeswind_lib.baselines.hmm import hmm_predictors, posterior_constants
+from bayeswind_lib.checkpoints.keys import task_key
 from bayeswind_lib.experiments.sampling import (
     DRAW_EPISODES,
     DRAWS,
     draw_of,
     nulls,
-    task_key,
     with_error,
 )
 from bayeswind_lib.probes.fixed import rng_for

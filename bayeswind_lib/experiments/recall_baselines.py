@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from bayeswind_lib import baselines, tunnels
 from bayeswind_lib.baselines.recall import StoredSet, WindowRecall, exact_recall_baselines
-from bayeswind_lib.experiments.sampling import DRAW_EPISODES, DRAWS, nulls, scores, task_key
+from bayeswind_lib.checkpoints.keys import task_key
+from bayeswind_lib.experiments.sampling import DRAW_EPISODES, DRAWS, nulls, scores
 from bayeswind_lib.probes.fixed import rng_for
 from bayeswind_lib.scoring import accuracy
 

@@ -11,7 +11,8 @@ import math
 
 from bayeswind_lib import tunnels
 from bayeswind_lib.baselines.regression import regression_baselines
-from bayeswind_lib.experiments.sampling import DRAW_EPISODES, DRAWS, nulls, task_key, with_error
+from bayeswind_lib.checkpoints.keys import task_key
+from bayeswind_lib.experiments.sampling import DRAW_EPISODES, DRAWS, nulls, with_error
 from bayeswind_lib.probes.fixed import rng_for
 from bayeswind_lib.scoring import gaussian_entropy_bits
 

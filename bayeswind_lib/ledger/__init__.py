@@ -1,7 +1,7 @@
 """The ledger: every published number beside what is measured here.
 
 `claims.toml` holds what was published, `records/` what was measured, and the status of a claim
-is computed from both. Nothing is measured here: see `bayeswind_lib.experiments`.
+is computed from both. Nothing is measured here: `bayeswind_lib.experiments` does that, for `own` too.
 
 >>> row("bijection-uniform-l20")["published"]
 1.2681
@@ -14,8 +14,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torch import nn
-
 from bayeswind_lib import experiments
 from bayeswind_lib.checkpoints import store
 from bayeswind_lib.ledger.claims import Claim, load_claims
@@ -23,6 +21,8 @@ from bayeswind_lib.ledger.status import STATUSES, Evidence, gather, judge
 from bayeswind_lib.ledger.trained import mean_over_seeds, runs
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from bayeswind_lib.ledger.page import LedgerTable
 
 RECORDS = (*experiments.RECORDS, "runs")
@@ -196,7 +196,7 @@ def chapter_table(chapter: str) -> LedgerTable:
 
 
 def own(*models: nn.Module, claims: list[dict] | None = None, n_episodes: int = 2000) -> list[dict]:
-    """Rows about networks of your own, measured now, with the status that the same rules give.
+    """Rows about networks of your own, which `experiments` measures now, with the status that the same rules give.
 
     Args:
         models: loaded networks of one tunnel, their record with them; several are seeds of one name.
@@ -207,7 +207,8 @@ def own(*models: nn.Module, claims: list[dict] | None = None, n_episodes: int = 
     """
     from bayeswind_lib.ledger.own_rows import claims_of, records_of
 
-    chosen, records = claims_of(models, claims), records_of(models, n_episodes)
+    chosen = claims_of(models, claims)
+    records = records_of(models[0].record["tunnel"], experiments.of_networks(models, n_episodes))
     return [_row(claim, gather(claim, records), records) for claim in chosen]
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 
+from bayeswind_lib.checkpoints.keys import task_key
 from bayeswind_lib.checkpoints.store import lookup
-from bayeswind_lib.experiments.sampling import task_key
 
 RECORDS = {
     "bijection": "bijection_baselines", "hmm": "hmm_baselines", "regression": "regression_baselines",

@@ -10,25 +10,16 @@ from collections.abc import Sequence
 
 from bayeswind_lib import checkpoints, tunnels
 from bayeswind_lib.checkpoints import store
-from bayeswind_lib.experiments.networks import network_entry
 from bayeswind_lib.ledger.baselines import RECORDS as BASELINES
 from bayeswind_lib.ledger.claims import Claim, load_claims
-from bayeswind_lib.training.presets import N_EPISODES
 
 NEEDED = ("id", "statement", "published", "measure")
 
 
-def records_of(models: Sequence, n_episodes: int = N_EPISODES["paper"]) -> dict[str, dict | None]:
-    """What `ledger.gather` reads: the record `networks` with these networks, measured now, and no other.
-
-    Beside it stand the stored reference points of the tunnel, if the ledger has some.
-    """
-    found: dict = {}
-    for model in models:
-        record = model.record
-        found.setdefault(record["name"], {})[str(record["seed"])] = network_entry(model, n_episodes)
-    points = BASELINES.get(models[0].record["tunnel"])
-    return {"networks": {"networks": found}, "runs": None} | ({points: store.read(points)} if points else {})
+def records_of(tunnel: str, networks: dict) -> dict[str, dict | None]:
+    """What `ledger.gather` reads: a record of networks, and the stored reference points of their tunnel, if there are some."""
+    points = BASELINES.get(tunnel)
+    return {"networks": networks, "runs": None} | ({points: store.read(points)} if points else {})
 
 
 def claims_of(models: Sequence, claims: Sequence[dict] | None = None) -> list[Claim]:
