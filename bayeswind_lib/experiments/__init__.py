@@ -92,7 +92,7 @@ def of_networks(models: Sequence[nn.Module], n_episodes: int) -> dict:
 
     Args:
         models: with their record, as `load` and `load_file` give them.
-        n_episodes: on how many each is scored; its untrained twins on fewer.
+        n_episodes: on how many each is scored; its untrained copies on fewer.
     """
     from bayeswind_lib.experiments.networks import network_entry
 
