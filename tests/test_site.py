@@ -78,6 +78,7 @@ def powers(text: str) -> str:
     ("an M1-dimensional M2&#8217;s", "an <b>M1-</b>dimensional <b>M2&#8217;s</b>"),
     ('(<span class="pasted-text">6.5</span> %)', '(<b><span class="pasted-text">6.5</span> %</b>)'),
     ("0.2 bits of 3 bitsets", "<b>0.2 bits</b> of 3 bitsets"),
+    ("<a onload=\"'=> 5 % 1e-5'\">5 bits</a>", "<a onload=\"'=> 5 % 1e-5'\"><b>5 bits</b></a>"),
     ('<h2><a title="5 % M">5</a></h2><pre>5 % M1,</pre>', '<h2><a title="5 % M">5</a></h2><pre>5 % M1,</pre>'),
 ])  # fmt: skip
 def test_what_belongs_together_stays_on_one_line(text, mended):

@@ -60,7 +60,7 @@ class Table:
             return [f'<th scope="col">{name}</th>', *(f'<th scope="row">{t}</th>' for t in texts)]
         values = [row.get(self.columns[i]) for row in self.rows]
         numeric = [_is_number(value) for value in values]
-        whole = all(is_number or value is None for is_number, value in zip(numeric, values, strict=True))
+        whole = all(is_number or value in (None, "–") for is_number, value in zip(numeric, values, strict=True))
         behind = [len(text.partition(".")[2]) + 0.5 * ("." in text) for text in texts]
         most = max((b for b, is_number in zip(behind, numeric, strict=True) if is_number), default=0)
         right = ' style="text-align:right"'

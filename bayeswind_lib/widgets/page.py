@@ -182,4 +182,4 @@ class Framed:
         text = self.path.read_text("utf-8")
         title = html.unescape(text.split("<title>")[1].split("</title>")[0])
         style = "width: 100%; height: 1180px; border: 0"
-        return f'<iframe title="{html.escape(title)}" style="{style}" onload="{FIT}" srcdoc="{html.escape(text)}"></iframe>'
+        return f'<iframe title="{html.escape(title)}" style="{style}" onload="{html.escape(FIT)}" srcdoc="{html.escape(text)}"></iframe>'

@@ -36,12 +36,13 @@ LOGGER = logging.getLogger(__name__)
 LIBRARY = "bayeswind_lib"
 WEB = "bayeswind_lib/widgets/web"  # scripts that the pages share with notebooks
 SCRIPTS = {".js", ".css", ".wat"}  # no cell's output depends on one
-# Parts of a page in which nothing is mended: code, drawings, attributes of elements.
+# Parts of a page in which nothing is mended: code, drawings; and attributes of elements.
 AS_IT_IS = r"<(pre|script|style|svg|code|title)\b.*?</\1>"
+TAG = r"""<(?:"[^"]*"|'[^']*'|[^>"'])*>"""
 # A number with an exponent in a sentence; in tables it stays as it is written.
 EXPONENT = re.compile(
-    AS_IT_IS + r'|<(td|th)\b.*?</\2>|<span class="math .*?</span>|<[^>]*>'
-    r"|(?<![\w.-])(?P<digits>\d[\d.]*)e(?P<sign>[+-])0*(?P<power>\d+)",
+    AS_IT_IS + r'|<(td|th)\b.*?</\2>|<span class="math .*?</span>|' + TAG
+    + r"|(?<![\w.-])(?P<digits>\d[\d.]*)e(?P<sign>[+-])0*(?P<power>\d+)",
     re.S,
 )
 # What no line may end within: a formula with what touches it, a number with its unit.
@@ -50,7 +51,7 @@ WHOLE = re.compile(
     r'(?P<math><span class="math notranslate nohighlight">[^<]*</span>)'
     r"(?P<close>(?:&[#\w]+;|[^\s<&-]){,8}-?)"
     r'|(?P<number>(?:<span class="pasted-text">[^<\s]{1,12}</span>|(?<![\w.,-])\d[\d.,]*)'
-    r"\s(?:%|(?:bits?|nats?)\b))|<[^>]*>",
+    r"\s(?:%|(?:bits?|nats?)\b))|" + TAG,
     re.S,
 )
 SENTENCE = 60  # letters: what is shorter describes no page
