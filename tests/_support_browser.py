@@ -182,6 +182,24 @@ def frames(page, number: int) -> None:
     page.evaluate(FRAMES, number)
 
 
+def swipe(page, start: tuple[float, float], by: tuple[float, float]) -> None:
+    """A finger put down at a place of the window, and moved: as a browser sees it, scrolling included."""
+    finger = page.context.new_cdp_session(page)
+    for step in range(9):
+        place = {axis: s + d * step / 8 for axis, s, d in zip("xy", start, by, strict=True)}
+        kind = "touchMove" if step else "touchStart"
+        finger.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [place]})
+        frames(page, 2)
+    finger.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    frames(page, 2)
+
+
+def middle(locator) -> tuple[float, float]:
+    """The middle of an element, in the window."""
+    box = locator.bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
 def chromium_path() -> str:
     """The Chromium that book/tools/browser.py finds, or a skip with the reason; in CI a failure."""
     path = browser.find()

@@ -9,6 +9,7 @@ import bayeswind_lib as bw
 import numpy as np
 import pytest
 import torch
+from _support_browser import middle, swipe
 from _support_explorer import explorer_opener
 from bayeswind_lib.dynamics import attention, checks, loop, steps, three_keys
 from bayeswind_lib.figures import phase_portrait
@@ -308,6 +309,18 @@ def test_the_error_is_dragged(open_page, width):
     assert unit < 6  # the head is under the pointer, but for rounding to tenths
     page.mouse.move(5, 5)
     assert agrees(page) == state  # nothing is dragged any more
+
+
+@browser_only
+def test_a_finger_drags_the_error_and_not_the_page(open_page):
+    page = open_page(width=360)
+    page.evaluate("document.body.style.paddingBottom = '200vh'")
+    handle = page.locator(".bw-handle")
+    handle.scroll_into_view_if_needed()
+    place, top = middle(handle), page.evaluate("scrollY")
+    swipe(page, place, (-40, -30))
+    assert page.evaluate("scrollY") == top and agrees(page)["error"] != [1, 0.4]
+    assert middle(handle) == pytest.approx((place[0] - 40, place[1] - 30), abs=6)
 
 
 @browser_only

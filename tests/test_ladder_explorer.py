@@ -191,6 +191,37 @@ def test_hidden_tokens_stay_hidden(open_page):
     assert all(re.search(r"×1$", token) for token in tokens(page)[:-1])
 
 
+def words_of(page, view: str) -> list[str]:
+    """What stands in the strip of a view, and what a screen reader hears of it."""
+    page.get_by_label(views.VIEWS[view], exact=True).check()
+    told = page.locator(".bw-token").evaluate_all("all => all.map(e => [e.textContent, ...[...e.attributes].map(a => a.value)].join(' '))")
+    assert len(told) == page.locator(".bw-token").count() > 0
+    return told
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_no_view_says_more_than_it_may_see(open_page, back):
+    """At every question each token of the strip is one that the view sees; of the hidden ones it says no number."""
+    page = open_page()
+    page.get_by_label("keys with replacement" if back else "distinct keys").check()
+    page.get_by_label("the last w pairs").check()
+    set_slider(page, "Window, w", 2)
+    for k in range(8):
+        set_slider(page, "Pairs shown", k)
+        whole = words_of(page, "order")
+        numbers = [re.findall(r"\d+", told)[0] for told in whole]  # key, value, ..., key
+        seen = {view: words_of(page, view) for view in views.VIEWS}
+        first = {"token": k, "window": max(k - 2, 0), "order": 0}
+        for view, start in first.items():
+            said = [re.findall(r"\d+", told) for told in seen[view]]
+            assert [set(n) for n in said] == [set()] * 2 * start + [{n} for n in numbers[2 * start :]]
+        gathered = {(kind, int(n)): numbers[at:-1:2].count(n) for at, kind in enumerate(("key", "value")) for n in set(numbers[at:-1:2])}
+        for view in ("set", "bag"):
+            said = [(told.split()[0], [int(n) for n in re.findall(r"\d+", told)]) for told in seen[view][:-1]]
+            assert [(kind, n[0]) for kind, n in said] == sorted(gathered)  # in the order of their numbers, not of the episode
+            assert all(set(n) <= ({n[0]} if view == "set" else {n[0], gathered[kind, n[0]]}) for kind, n in said)
+
+
 def test_a_new_episode_differs_and_keeps_the_floor(open_page):
     page = open_page()
     page.get_by_label("everything, in order").check()

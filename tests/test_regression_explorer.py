@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from _support_browser import middle, swipe
 from _support_explorer import explorer_opener
 from torch.nn import functional as F
 
@@ -111,6 +112,10 @@ def agrees_with_library(page, noise=0.5, memory=2, asked=1.0) -> list:
         assert float(root.get_attribute(f"data-{name}")) == pytest.approx(float(value), abs=1e-8)
     words = page.locator("[role=status]").text_content().replace("\u2212", "-")
     assert f"After {len(points)} point" in words
+    learned = -0.5 * torch.linalg.det(line_belief(t, y, noise)[1]).log2()
+    assert float(root.get_attribute("data-learned")) == pytest.approx(float(learned), abs=1e-8)
+    assert f", {_number(learned)} bits are learned about the line" in words
+    assert bool(points) or ", 0.00 bits are learned" in words
     for moments in (truth, short):
         assert f"{_number(moments[0])} ± {_number(moments[1].sqrt())}" in words
     assert f"entropy {_number(gaussian_entropy_bits(truth))} bits" in words
@@ -169,6 +174,42 @@ def test_a_point_that_is_dragged_moves_and_none_is_added(open_page):
     assert agrees_with_library(page) == points
     page.mouse.click(area["x"] + area["width"] / 6, area["y"] + area["height"] * 0.7)
     assert len(agrees_with_library(page)) == 3
+
+
+def test_of_two_points_the_nearer_is_dragged_and_only_a_click_adds_one(open_page):
+    page = open_page()
+    area = page.locator(".bw-area").bounding_box()
+    x, y = area["x"] + area["width"] / 2, area["y"] + area["height"] / 2
+    page.mouse.click(x, y)
+    page.mouse.click(x + 20, y)
+    before = agrees_with_library(page)
+    page.mouse.move(x + 8, y)  # within both circles, nearer to the first
+    page.mouse.down()
+    page.mouse.move(x + 8, y - 60)
+    page.mouse.up()
+    after = agrees_with_library(page)
+    assert after[1] == before[1] and after[0][1] > before[0][1] + 1
+    page.mouse.move(x - 60, y)  # from beside a point
+    page.mouse.down()
+    page.mouse.move(x - 60, y + 60)
+    page.mouse.up()
+    assert agrees_with_library(page) == after
+
+
+def test_a_finger_moves_a_point_and_not_the_page(open_page):
+    page = open_page()
+    page.evaluate("document.body.style.paddingBottom = '200vh'")
+    page.locator("[data-action=next]").click()
+    before, grip = agrees_with_library(page), page.locator("[data-point='0']")
+    grip.scroll_into_view_if_needed()
+    place, top = middle(grip), page.evaluate("scrollY")
+    swipe(page, place, (30, -60))
+    assert page.evaluate("scrollY") == top
+    assert middle(page.locator("[data-point='0']")) == pytest.approx((place[0] + 30, place[1] - 60), abs=6)
+    assert agrees_with_library(page) != before
+    area = page.locator(".bw-area").bounding_box()  # beside the point a finger scrolls as ever
+    swipe(page, (area["x"] + 8, area["y"] + area["height"] - 8), (0, -120))
+    assert page.evaluate("scrollY") > top and len(agrees_with_library(page)) == 1
 
 
 def test_a_wrong_script_is_caught(open_page, tmp_path):

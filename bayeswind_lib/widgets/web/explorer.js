@@ -92,12 +92,28 @@
   }
 
   // Lines across at the ticks, a title above, and the name of the other axis below.
-  function axes(f, ticks, toY, title, below, format = String) {
+  function axes(f, ticks, toY, title, below, format = (tick) => String(tick).replace("-", "\u2212")) {
     for (const tick of ticks) {
       f.svg.append(element("line", { x1: f.left, x2: f.right, y1: toY(tick), y2: toY(tick), class: "bw-grid" }),
         text(f.left - 7, toY(tick) + 4, format(tick), "end"));
     }
     f.svg.append(text(4, 15, title, "start", "bw-title"), text((f.left + f.right) / 2, f.bottom + 35, below));
+  }
+
+  // A handle in a drawing follows the hand: take(event) says what is held, or null, and move(event, held)
+  // is called as it moves. What is drawn may be drawn anew meanwhile (under a finger only by move). A finger that holds
+  // something does not scroll the page: `touch-action` of a part of a drawing does not see to that.
+  function dragging(box, take, move) {
+    let held = null;
+    box.addEventListener("pointerdown", (event) => {
+      held = event.button ? null : take(event);
+      if (held === null) return;
+      box.setPointerCapture(event.pointerId);
+      event.preventDefault();
+    });
+    box.addEventListener("touchstart", (event) => { if (held !== null) event.preventDefault(); }, { passive: false });
+    box.addEventListener("pointermove", (event) => { if (held !== null) move(event, held); });
+    for (const end of ["pointerup", "pointercancel"]) box.addEventListener(end, () => { held = null; });
   }
 
   // ---- chance --------------------------------------------------------------------------------
@@ -176,7 +192,7 @@
   }
 
   window.bwExplorer = {
-    axes, button, chipInFocus, count, element, entropyBits, frame, gaussianEntropyBits, gaussianKlBits, generator, handOn,
+    axes, button, chipInFocus, count, dragging, element, entropyBits, frame, gaussianEntropyBits, gaussianKlBits, generator, handOn,
     klBits, normal, number, radios, range, roundUp, shuffled, slider, start, statusLine, tenth, text, trace, watchWidth,
     within,
   };

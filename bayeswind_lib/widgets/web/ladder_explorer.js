@@ -176,7 +176,7 @@
       const mean = (row) => row.reduce((sum, x) => sum + x, 0) / row.length;
       const left = guess.filter((p) => p > 0).length;
       status.textContent =
-        `After ${count(k, "pair")}, a position that sees ${named(view)} has ${count(left, "value")} left: ${bits(divergence(truth, guess))} bits from the posterior in this ` +
+        `After ${count(k, "pair")}, a position that sees ${named(view).replace(",", "")} has ${count(left, "value")} left: ${bits(divergence(truth, guess))} bits from the posterior in this ` +
         `episode, on average ${bits(all[view][k])} at this question and ${bits(mean(all[view]))} over all ${V}.`;
       drawStrip(keys, values);
       drawBars(bars, guess, truth, keys[k]);

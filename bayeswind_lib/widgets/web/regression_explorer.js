@@ -6,9 +6,10 @@
   "use strict";
 
   const {
-    button, count, element, frame, gaussianEntropyBits: entropy, gaussianKlBits: kl, generator, handOn, normal, number,
+    button, count, dragging, element, frame, gaussianEntropyBits: entropy, gaussianKlBits: kl, generator, handOn, normal, number,
     slider, statusLine, tenth, text, trace, watchWidth, within,
   } = bwExplorer;
+  const GRIP = 14; // pixels around a point in which a hand takes it
   const REACH = 3, TALL = 5; // the picture shows t from -3 to 3 and y from -5 to 5
 
   // ---- the mathematics -----------------------------------------------------------------------
@@ -44,7 +45,7 @@
   // ---- the explorer --------------------------------------------------------------------------
 
   function mount(root, id) {
-    let points = [], noise = 0.5, memory = 2, asked = 1, seed = 1, held = -1, random, line, toPoint;
+    let points = [], noise = 0.5, memory = 2, asked = 1, seed = 1, random, line, toPoint, pressed = [0, 0];
 
     function control(name, words, range, value, change) {
       const show = (now) => number(now, range[2] < 1 ? 1 : 0);
@@ -96,19 +97,20 @@
       update();
     }
 
-    // A point follows the hand that holds it. What is drawn is drawn anew meanwhile, its box stays.
-    bands.addEventListener("pointerdown", (event) => {
-      held = event.target.dataset.point === undefined ? -1 : +event.target.dataset.point;
-      if (held < 0) return;
-      bands.setPointerCapture(event.pointerId);
-      event.preventDefault();
-    });
-    bands.addEventListener("pointermove", (event) => {
-      if (held < 0) return;
+    // Of points that lie close together the nearest is taken.
+    function nearest(event) {
+      pressed = [event.clientX, event.clientY];
+      const apart = [...bands.querySelectorAll("[data-point]")].map((grip) => {
+        const { left, top, width, height } = grip.getBoundingClientRect();
+        return Math.hypot(left + width / 2 - event.clientX, top + height / 2 - event.clientY);
+      });
+      const least = Math.min(...apart);
+      return least <= GRIP ? apart.indexOf(least) : null;
+    }
+    dragging(bands, nearest, (event, held) => {
       points[held] = toPoint(event);
       update();
     });
-    for (const end of ["pointerup", "pointercancel"]) bands.addEventListener(end, () => { held = -1; });
 
     function drawPoint() {
       const t = tenth(within(normal(random), REACH));
@@ -121,8 +123,9 @@
       back.disabled = points.length === 0;
       handOn(back, next);
       status.textContent = describe(points, asked, noise, memory, exact, truth, guess);
-      toPoint = drawBands(bands, { points, noise, memory, asked, exact, short, truth, id }, (point) => {
-        points.push(point);
+      toPoint = drawBands(bands, { points, noise, memory, asked, exact, short, truth, id }, (event) => {
+        if (Math.hypot(event.clientX - pressed[0], event.clientY - pressed[1]) > 6) return; // a drag, not a click
+        points.push(toPoint(event));
         update();
       });
       drawWeights(weights, { points, noise, memory });
@@ -165,8 +168,8 @@
 
   const PLACES = Array.from({ length: 61 }, (_, i) => -REACH + (i * 2 * REACH) / 60);
 
-  // The predictions and the points; choose gets the point [t, y] that was clicked. Returns how a place
-  // on the screen becomes such a point.
+  // The predictions and the points; choose gets the click between them. Returns how a place on the
+  // screen becomes a point [t, y].
   function drawBands(box, s, choose) {
     const label = `Predictions over t from ${number(-REACH, 0)} to ${REACH}, two standard deviations to both sides. ` +
       `At t = ${number(s.asked, 1)}: exact ${pair(s.truth)}. ${count(s.points.length, "point")} shown.`;
@@ -196,7 +199,7 @@
     })));
     const area = element("rect", {
       x: f.left, y: f.top, width: f.right - f.left, height: f.bottom - f.top, class: "bw-area",
-      onclick: (event) => choose(pointAt(event)),
+      onclick: choose,
     });
     function pointAt(event) {
       const place = area.getBoundingClientRect();
@@ -204,7 +207,7 @@
       return [tenth(within((2 * right - 1) * REACH, REACH)), tenth(within((1 - 2 * down) * TALL, TALL))];
     }
     f.svg.append(area, ...s.points.map(([t, y], i) => element("circle", {
-      cx: toX(t), cy: toY(y), r: 14, class: "bw-grip", "data-point": i,
+      cx: toX(t), cy: toY(y), r: GRIP, class: "bw-grip", "data-point": i,
     })));
     return pointAt;
   }

@@ -6,7 +6,7 @@
   "use strict";
 
   const {
-    axes, button, count, element, frame, number, radios, slider, statusLine, tenth, text, trace, watchWidth, within,
+    axes, button, count, dragging, element, frame, number, radios, slider, statusLine, tenth, text, trace, watchWidth, within,
   } = bwExplorer;
   const REACH = 3; // the plane shows both coordinates from -3 to 3
   const MOST = 2; // the longest error along one coordinate
@@ -110,16 +110,13 @@
       state.error = [x - now.context[0], y - now.context[1]].map((u) => tenth(within(u, MOST)));
       update();
     }
-    let dragged = false;
-    plane.addEventListener("pointerdown", (event) => {
-      if (event.pointerType !== "mouse" && !event.target.classList.contains("bw-handle")) return;
-      dragged = true;
-      plane.setPointerCapture(event.pointerId);
-      event.preventDefault();
+    // A mouse takes the head of the error from anywhere in the plane; a finger takes it where it is.
+    dragging(plane, (event) => {
+      if (event.pointerType !== "mouse") return event.target.classList.contains("bw-handle") ? "error" : null;
+      if (Math.max(...place(event).map(Math.abs)) > REACH) return null;
       pointTo(event);
-    });
-    plane.addEventListener("pointermove", (event) => { if (dragged) pointTo(event); });
-    for (const end of ["pointerup", "pointercancel"]) plane.addEventListener(end, () => { dragged = false; });
+      return "error";
+    }, pointTo);
     plane.addEventListener("click", (event) => { if (event.pointerType === "touch") pointTo(event); });
 
     function update() {
