@@ -9,9 +9,12 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 ROOT = Path(__file__).resolve().parents[1]
 SITE = ROOT / "_build" / "html"
 CHAPTERS = ROOT / "chapters"
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 HANGS = 1200  # seconds; no budget: what takes so long will never end, however busy the machine is
 
 
@@ -91,3 +94,8 @@ def children_seconds() -> float:
     """
     times = os.times()
     return times.children_user + times.children_system
+
+
+def rng(seed: int = 0) -> torch.Generator:
+    """A generator of random numbers on the CPU."""
+    return torch.Generator().manual_seed(seed)

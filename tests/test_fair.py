@@ -10,18 +10,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from _support import rng
 from bayeswind_lib import ledger
 from bayeswind_lib.dynamics import attention, fair, mixture, race
 from bayeswind_lib.dynamics.race import Arm
 from bayeswind_lib.experiments import fair_race, races
-from bayeswind_lib.experiments.runner import run_missing
+from bayeswind_lib.training.cluster import run_missing
 
 SMALL = fair.Setting(symbols=3, length=6, mass=1.5, batch=5, channels=4, size=0.7, tested=7)
 LOUD = fair.Setting(size=0.8)
-
-
-def rng(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def some(setting=SMALL, n=5, seed=0):
@@ -239,7 +236,7 @@ def test_a_run_learns_and_is_the_same_again(head, optimiser):
 
 
 def test_what_makes_no_sense_is_refused():
-    with pytest.raises(ValueError, match="every 0"):
+    with pytest.raises(ValueError, match="every is 0"):
         fair.run("attention", Arm("x"), 1, 5, 0)
     with pytest.raises(ValueError, match="choose attention or mixture"):
         fair.run("linear", Arm("x"), 1, 1)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib
 import json
 import math
 import re
 import shutil
-from concurrent.futures import Future
 from functools import cache
+from pathlib import Path
 
 import pytest
 import torch
@@ -21,7 +22,7 @@ from bayeswind_lib import experiments
 from bayeswind_lib.checkpoints import store
 from bayeswind_lib.ledger import page
 from bayeswind_lib.ledger.claims import FILE, Claim, half_unit, load_claims
-from bayeswind_lib.experiments import ablation, beliefs, bijection_baselines, facts, gradient, hmm_baselines, progress, recall_baselines, regression_baselines, runner, settling
+from bayeswind_lib.experiments import ablation, beliefs, bijection_baselines, facts, gradient, hmm_baselines, progress, recall_baselines, regression_baselines, settling
 from bayeswind_lib.ledger.status import STATUSES, Evidence, Null, judge
 
 NAMES = {
@@ -564,6 +565,13 @@ def test_a_second_make_records_changes_no_byte_of_a_probe(small_records, tmp_pat
     made_twice(list(experiments.MADE), tmp_path)
 
 
+def test_every_file_of_experiments_is_measured_by_the_one_command():
+    """But for the queue, and for what records share: references by sampling, the language model, and its parts two at a time."""
+    files = {path.stem for path in Path(experiments.__file__).parent.glob("*.py")} - {"__init__", "language", "queue", "sampling", "workers"}
+    assert set(experiments.RECORDS.values()) == files
+    assert all(callable(importlib.import_module(f"{experiments.__name__}.{name}").measure) for name in files)
+
+
 def test_a_record_rests_on_those_of_its_own_folder(tmp_path):
     """Not on the book's: facts take an entropy from hmm_baselines."""
     with pytest.raises(ValueError, match=f"facts rests on the record hmm_baselines, and {tmp_path} holds none"):
@@ -596,18 +604,7 @@ def test_settling_is_trained_and_measured_again(tmp_path, monkeypatch):
         path.write_text("")
         return path
 
-    class Here:  # in place of a pool of processes
-        def __init__(self, *words, **more): ...
-        def __enter__(self):
-            return self
-        def __exit__(self, *words): ...
-        def submit(self, work, cell):
-            done: Future = Future()
-            done.set_result(work(cell))
-            return done
-
     monkeypatch.setattr(settling, "train", train)
-    monkeypatch.setattr(runner, "ProcessPoolExecutor", Here)
     monkeypatch.setattr(settling, "measure_folder", lambda folder: {"runs": {}, "ladder": {"from": {}}} | {"folder": str(folder)})
     for _ in range(2):
         found = settling.measure(512, 200, runs=tmp_path, report=lambda line: None)

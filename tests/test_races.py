@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from bayeswind_lib.dynamics import race
 from bayeswind_lib.experiments import races
-from bayeswind_lib.experiments.runner import run_missing
+from bayeswind_lib.training import cluster
+from bayeswind_lib.training.cluster import run_missing
 
 
 def small(group="rates", arm=race.PUBLISHED[0], seed=42, **changes):
@@ -47,6 +48,16 @@ def test_what_is_finished_is_not_run_again(finished):
     run_missing(partial(races.run, folder), cells, partial(races.path_of, folder), report=more.append)
     assert more == [f"1 of 1: {cells[0].key}"]
     assert json.loads(path.read_bytes()) == json.loads(before)
+
+
+@pytest.mark.parametrize("installed", [True, False], ids=["Dask", "no Dask"])
+def test_what_fails_is_named_when_the_others_have_ended(installed, tmp_path, monkeypatch):
+    """On two workers, or one after the other here; `race` refuses 0 steps."""
+    monkeypatch.setattr(cluster, "is_installed", lambda: installed)
+    cells, said = [small(steps=0), small(seed=7)], []
+    with pytest.raises(RuntimeError, match=f"{cells[0].key} failed: ValueError: steps is 0"):
+        cluster.run_missing(partial(races.run, tmp_path), cells, partial(races.path_of, tmp_path), 2, said.append)
+    assert [path.stem for path in tmp_path.iterdir()] == [cells[1].key] and len(said) == 2
 
 
 def test_a_run_keeps_what_the_race_gave(finished):

@@ -380,7 +380,7 @@ time.sleep({HANGS})
 
 
 def test_a_busy_cell_is_tried_again_after_the_others(tmp_path, monkeypatch):
-    monkeypatch.setattr(engine, "PATIENCE", 0.0)
+    monkeypatch.setattr(cluster, "PATIENCE", 0.0)
     held, order = contextlib.ExitStack(), []
     held.enter_context(engine.owned(tmp_path / "runs" / SHORT[0].key / "lock"))
     real = engine.run_cell

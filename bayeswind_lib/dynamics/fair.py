@@ -18,7 +18,7 @@ Axes: B episodes, T tokens (the first is a blank), S symbols, D = 2 (S + 1) chan
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -271,43 +271,7 @@ class MStep:
     rounds: int = 10
 
 
-def _alternating(head: str, weights: attention.Weights, arm: Arm, how: MStep) -> Callable[[Answer, Episodes], None]:
-    """The M-step solved, then a step of queries and keys by their gradients."""
-    S = weights.output.shape[-1]
-    counts = torch.zeros(S + 1, S)
-
-    def step(said: Answer, found: Episodes) -> None:
-        nonlocal counts
-        if head == "mixture":
-            counts = how.memory * counts + count(said, found)
-            set_counts(weights, counts)
-        else:
-            solve_near(said, found, how.penalty, how.rounds)
-        slopes, _ = loss_gradients(answer(head, found, weights), found)
-        for name in ("query", "key"):
-            getattr(weights, name).sub_(arm.rate_of(name) * getattr(slopes, name))
-
-    return step
-
-
 # ---- the race
-
-
-@dataclass(frozen=True)
-class Curve:
-    """What an arm did: at which steps it was measured, int64 (P,), the measures (see MEASURES), and the last weights."""
-
-    head: str
-    arm: Arm
-    seed: int
-    steps: np.ndarray
-    measures: dict[str, np.ndarray]
-    weights: attention.Weights
-
-    def to_dict(self) -> dict:
-        """Plain JSON types."""
-        measures = {name: row.tolist() for name, row in self.measures.items()}
-        return {"head": self.head, "arm": asdict(self.arm), "seed": self.seed, "steps": self.steps.tolist(), "measures": measures}
 
 
 def _drawn(seed: int, steps: int, setting: Setting) -> torch.Tensor:
@@ -347,7 +311,7 @@ def floors(found: Episodes, setting: Setting) -> dict[str, float]:
 def run(
     head: str, arm: Arm, seed: int, steps: int = 600, every: int = 10, *,
     setting: Setting | None = None, how: MStep | None = None, begin: Callable | None = None, drawn_for: int | None = None,
-) -> Curve:
+) -> race.Curve:
     """Train a head one way; the episodes and the first weights depend on the seed alone, so arms are paired.
 
     Args:
@@ -357,8 +321,8 @@ def run(
         ValueError: if `steps` or `every` is below 1, episodes are drawn for fewer steps, or the head is unknown.
     """
     drawn_for = drawn_for or steps
-    if steps < 1 or every < 1 or drawn_for < steps:
-        raise ValueError(f"steps is {steps}, every {every} and drawn_for {drawn_for}: at least 1 each, and no more steps than drawn")
+    if drawn_for < steps:
+        raise ValueError(f"steps is {steps} and drawn_for {drawn_for}: no more steps than drawn")
     setting, how = setting or Setting(), how or MStep()
     drawn = _drawn(seed, drawn_for, setting)
     tested = episodes(drawn[: setting.tested], setting)
@@ -366,19 +330,23 @@ def run(
     weights = first_weights(seed, setting)
     if begin is not None:
         begin(weights)
-    move = race.mover(weights, arm) if arm.optimiser != "em" else None
-    alternate = _alternating(head, weights, arm, how) if arm.optimiser == "em" else None
-    points, rows = [], []
-    for t in range(steps + 1):
-        if t % every == 0 or t == steps:
-            points.append(t)
-            rows.append(measure(head, weights, tested, truth))
-        if t < steps:
-            a = setting.tested + t * setting.batch
-            found = episodes(drawn[a : a + setting.batch], setting)
-            said = answer(head, found, weights)
-            if alternate is not None:
-                alternate(said, found)
-            else:
-                move(*loss_gradients(said, found))
-    return Curve(head, arm, seed, np.array(points), {name: np.array([row[name] for row in rows]) for name in MEASURES}, weights)
+    counts = torch.zeros(setting.symbols + 1, setting.symbols)
+
+    def look(t: int) -> tuple[Answer, Episodes]:
+        a = setting.tested + t * setting.batch
+        found = episodes(drawn[a : a + setting.batch], setting)
+        return answer(head, found, weights), found
+
+    def best(seen: tuple[Answer, Episodes]) -> tuple[Answer, Episodes]:
+        said, found = seen
+        if head == "mixture":
+            counts.copy_(how.memory * counts + count(said, found))
+            set_counts(weights, counts)
+        else:
+            solve_near(said, found, how.penalty, how.rounds)
+        return answer(head, found, weights), found
+
+    points, kept = race.descend(
+        weights, arm, steps, every, lambda: measure(head, weights, tested, truth), look, best, lambda seen: loss_gradients(*seen),
+    )
+    return race.Curve(arm, seed, points, kept, weights, head=head)

@@ -121,50 +121,83 @@ class Curve:
     Attributes:
         arm, seed: which one.
         steps: int64 (P,), the steps at which it was measured.
-        loss: float64 (steps + 1,), training loss before each step and after the last.
         measures: name -> float64 (P,).
         weights: of the head at the end.
+        loss: float64 (steps + 1,), training loss before each step and after the last; None where every step has data of its own.
+        head: of which kind, see `fair.answer`.
     """
 
     arm: Arm
     seed: int
     steps: np.ndarray
-    loss: np.ndarray
     measures: dict[str, np.ndarray]
     weights: attention.Weights
+    loss: np.ndarray | None = None
+    head: str = "attention"
 
     def to_dict(self) -> dict:
-        """Plain JSON types."""
-        return {
-            "arm": asdict(self.arm), "seed": self.seed, "steps": self.steps.tolist(), "loss": self.loss.tolist(),
-            "measures": {name: row.tolist() for name, row in self.measures.items()},
-        }
+        """Plain JSON types, without the weights."""
+        measures = {name: row.tolist() for name, row in self.measures.items()}
+        found = {"head": self.head, "arm": asdict(self.arm), "seed": self.seed, "steps": self.steps.tolist(), "measures": measures}
+        return found if self.loss is None else found | {"loss": self.loss.tolist()}
 
 
 def race(arm: Arm, task: Task, seed: int, steps: int = 1000, every: int = 50, penalty: float = 1e-4) -> Curve:
     """Train a head one way, from the first weights of `seed`, with all data at every step.
 
-    The gradients are the closed forms of `attention`; nothing is differentiated by a machine.
     `penalty` is that of the alternating arm's convex problem; see `best_answers`.
 
     Raises:
         ValueError: if `steps` or `every` is below 1.
     """
+    weights, targets, losses = first_weights(seed), task.train.targets, []
+
+    def look(t: int) -> attention.Pass:
+        done = attention.forward(task.train.inputs, weights)
+        losses.append(float(attention.cross_entropy(done.logits, targets)))
+        return done
+
+    def best(done: attention.Pass) -> attention.Pass:
+        best_answers(done, targets, penalty)
+        return attention.forward(done.inputs, weights)
+
+    points, kept = descend(
+        weights, arm, steps, every, lambda: measure(weights, task), look, best, lambda done: attention.loss_gradients(done, targets),
+    )
+    look(steps)
+    return Curve(arm, seed, points, kept, weights, np.array(losses))
+
+
+def descend(
+    weights: attention.Weights, arm: Arm, steps: int, every: int,
+    measure: Callable[[], dict], look: Callable, best: Callable, slopes: Callable,
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """The loop of every race: train some weights one way, in place, and measure on the way.
+
+    It is not `training.train`, because an M-step is not a gradient's, and the gradients are the closed forms of
+    `attention`: nothing is differentiated by a machine.
+
+    Args:
+        measure: what is kept every so many steps, and of the end.
+        look: a step's number -> the pass through its data.
+        best: a pass -> the pass after an M-step (asked for by the alternating arms only).
+        slopes: a pass -> all gradients, and that at the output map.
+    Returns:
+        the steps at which it was measured, int64 (P,), and the measures, each float64 (P,).
+    Raises:
+        ValueError: if `steps` or `every` is below 1.
+    """
     if steps < 1 or every < 1:
         raise ValueError(f"steps is {steps} and every is {every}: both must be at least 1")
-    weights = first_weights(seed)
-    step = _alternating(weights, arm, penalty) if arm.optimiser == "em" else stepper(weights, arm)
-    points, losses, rows = [], [], []
+    move, points, rows = mover(weights, arm), [], []
     for t in range(steps + 1):
-        done = attention.forward(task.train.inputs, weights)
-        losses.append(float(attention.cross_entropy(done.logits, task.train.targets)))
         if t % every == 0 or t == steps:
             points.append(t)
-            rows.append(measure(weights, task))
+            rows.append(measure())
         if t < steps:
-            step(done, task.train.targets)
-    kept = {name: np.array([row[name] for row in rows]) for name in MEASURES}
-    return Curve(arm, seed, np.array(points), np.array(losses), kept, weights)
+            done = look(t)
+            move(*slopes(best(done) if arm.optimiser == "em" else done))
+    return np.array(points), {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
 def stepper(weights: attention.Weights, arm: Arm) -> Callable[[attention.Pass, torch.Tensor], None]:
@@ -178,11 +211,18 @@ def stepper(weights: attention.Weights, arm: Arm) -> Callable[[attention.Pass, t
 
 
 def mover(weights: attention.Weights, arm: Arm) -> Callable[[attention.Gradients, torch.Tensor], None]:
-    """A function of all gradients and that at the output map, which takes one step of an arm's descent, in place."""
+    """A function of all gradients and that at the output map, which takes one step of an arm's descent, in place.
+
+    Of an alternating arm that is the E-step's: queries and keys alone.
+    """
     rates = {name: arm.rate_of(name) for name in MAPS}
     adam = None
     if arm.optimiser == "adamw":
         adam = torch.optim.AdamW([{"params": [getattr(weights, name)], "lr": rate} for name, rate in rates.items()])
+
+    def route(found: attention.Gradients, output: torch.Tensor) -> None:
+        for name in ("query", "key"):
+            getattr(weights, name).sub_(rates[name] * getattr(found, name))
 
     def move(found: attention.Gradients, output: torch.Tensor) -> None:
         for name, rate in rates.items():
@@ -194,20 +234,7 @@ def mover(weights: attention.Weights, arm: Arm) -> Callable[[attention.Gradients
         if adam is not None:
             adam.step()
 
-    return move
-
-
-def _alternating(weights: attention.Weights, arm: Arm, penalty: float):
-    """The M-step whole, then a step of the E-step: queries and keys, by their gradients."""
-
-    def step(done: attention.Pass, targets: torch.Tensor) -> None:
-        best_answers(done, targets, penalty)
-        after = attention.forward(done.inputs, weights)
-        found, _ = attention.loss_gradients(after, targets)
-        for name in ("query", "key"):
-            getattr(weights, name).sub_(arm.rate_of(name) * getattr(found, name))
-
-    return step
+    return route if arm.optimiser == "em" else move
 
 
 def best_answers(done: attention.Pass, targets: torch.Tensor, penalty: float = 1e-4, rounds: int = 20) -> None:

@@ -35,7 +35,7 @@ from bayeswind_lib.dynamics.fresh_arms import (
 )
 from bayeswind_lib.dynamics.race import Arm
 from bayeswind_lib.experiments import races
-from bayeswind_lib.experiments.runner import run_missing
+from bayeswind_lib.training.cluster import run_missing
 
 FOLDER = Path("runs/fair_race")
 EVERY = 10

@@ -34,7 +34,7 @@ from bayeswind_lib.dynamics.sticky_arms import (
     THIN,
     VALUES,
 )
-from bayeswind_lib.experiments.runner import run_missing
+from bayeswind_lib.training.cluster import run_missing
 
 FOLDER = Path("runs/races")
 SEEDS = (42, 2024, 1337, 7777, 9999)  # of the published runs

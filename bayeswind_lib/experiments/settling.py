@@ -26,12 +26,12 @@ from bayeswind_lib import scoring, stats, tunnels
 from bayeswind_lib.checkpoints import store
 from bayeswind_lib.checkpoints.files import read_tensors, write_tensors
 from bayeswind_lib.experiments.progress import rounded
-from bayeswind_lib.experiments.runner import run_missing
 from bayeswind_lib.probes import progress, settling
 from bayeswind_lib.probes.activations import activations, edit
 from bayeswind_lib.probes.fixed import episodes_of, rng_for
 from bayeswind_lib.probes.progress import way_done
 from bayeswind_lib.training import fleet
+from bayeswind_lib.training.cluster import run_missing
 from bayeswind_lib.training.loop import start
 from bayeswind_lib.training.plans import FIVE, FREEZE_AT, FROZEN, ladder_recipes
 from bayeswind_lib.training.recipe import Recipe

@@ -1,8 +1,8 @@
 """Two at a time: independent parts of a measurement on two cores, each with the digits that it has alone.
 
 Each part runs on one thread of the mathematics library, so that its sums come in one order; PyTorch and
-NumPy let go of the interpreter inside their kernels, so two parts run at once, in one process and with
-one copy of the weights.
+NumPy let go of the interpreter inside their kernels, so two parts run at once. These are threads, and not processes of the
+runner (`training.cluster`), because the language model's records may take 2 GiB, which hold one copy of its weights and not two.
 """
 
 from __future__ import annotations

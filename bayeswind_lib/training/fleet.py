@@ -1,8 +1,9 @@
 """Many small runs of one recipe at once: the same data and start, but other parts frozen from other updates on.
 
 A network of this size keeps a processor waiting: the work of an update is in starting it. Here the
-weights of R runs lie in one stack, and every operation does all of them. Each run does what `train`
-would do with its recipe, but for rounding (tests/test_fleet.py).
+weights of R runs lie in one stack, and every operation does all of them; this second loop
+stays beside `train` because it takes a third of its time, and because a run of a fleet may be handed what
+a copy of itself finds (`hold_site`), which no recipe says. Each run does what `train` would do with its recipe, but for rounding (tests/test_fleet.py).
 
 Axes: R runs, B episodes, T tokens, K scored positions, Y outcomes.
 """

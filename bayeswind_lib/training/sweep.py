@@ -19,7 +19,6 @@ import sys
 import threading
 import time
 import uuid
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -45,7 +44,6 @@ FROM_RECORD = (
     "seconds", "interruptions", "device", "commit", "schedule_ended",
 )
 PULSE = 20.0  # seconds between two lines on how far everything is
-PATIENCE = 2.0  # seconds to wait for a cell that somebody else is at, before another is tried
 
 
 def final_score(
@@ -213,7 +211,7 @@ def attempt(
     Args:
         threads: of the mathematics library.
         ticket: names the sweep, so that `cluster` can stop it.
-        waits: whether to take PATIENCE seconds over a cell that somebody is at.
+        waits: whether to take `cluster.PATIENCE` seconds over a cell that somebody is at.
     Returns:
         {"row": ...}, {"failed": reason}, {"interrupted": message} or {"busy": who is at it}.
     """
@@ -224,7 +222,7 @@ def attempt(
         with owned(lock) as mine:
             row = read_row(cell, folder)
             if row is None and not mine:
-                time.sleep(PATIENCE if waits else 0)
+                time.sleep(cluster.PATIENCE if waits else 0)
                 return {"busy": lock.read_text().strip()}
             if stop():
                 return {"interrupted": "stopped before it began"}
@@ -377,37 +375,17 @@ def sweep(
     pending = [cell for cell in cells if read_row(cell, folder) is None]
     report(f"{len(cells)} cells, {len(cells) - len(pending)} done, {len(pending)} to run in {folder}")
     ticket, progress = uuid.uuid4().hex, Progress(pending, len(cells), report, finished)
-    alone = scheduler is None and (workers == 0 or (workers == 1 and not cluster.is_installed()))
     work = functools.partial(
         attempt, folder=folder, n_episodes=n_episodes, device=device, threads=threads_per_worker,
-        ticket=ticket, waits=not alone,
+        ticket=ticket, waits=not cluster.is_alone(scheduler, workers),
     )
     try:
         with _pulse(progress, folder, PULSE if pulse is None else pulse):
-            if pending and alone:
-                _run_here(pending, work, progress.note)
-            elif pending:
-                cluster.run(pending, work, progress, ticket, scheduler, workers)
+            if pending:
+                cluster.run(pending, work, progress.note, progress.say, ticket, scheduler, workers)
     finally:
         progress.close()
     return read_rows(cells, folder)
-
-
-def _run_here(cells: list[Cell], work: Callable, note: Callable) -> None:
-    """One cell after the other, in this process; those that somebody else is at come last."""
-    queue, busy = deque(cells), 0
-    while queue:
-        cell = queue.popleft()
-        outcome = work(cell)
-        if "interrupted" in outcome:
-            raise Interrupted(outcome["interrupted"])
-        if note(cell, outcome):
-            queue.append(cell)
-            busy += 1
-            if busy >= len(queue):  # somebody is at every one
-                time.sleep(PATIENCE)
-        else:
-            busy = 0
 
 
 def best(rows: Iterable[dict], by: str = "kl", **wanted: object) -> dict:
