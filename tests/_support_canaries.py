@@ -88,11 +88,11 @@ class Spoilt:
 
 
 class Canaries:
-    """A process that has the library imported, and runs notebooks in copies of itself."""
+    """A process that has the library imported, and runs notebooks in copies of itself; `nice` lets others go first."""
 
-    def __init__(self, **environ: str):
+    def __init__(self, nice: int = 0, **environ: str):
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        self.process = subprocess.Popen([sys.executable, WORKER], env=single_threaded(**environ), **pipes)
+        self.process = subprocess.Popen(["nice", "-n", str(nice), sys.executable, WORKER], env=single_threaded(**environ), **pipes)
 
     def run(self, notebook: Path, weights: Path, folder: Path, preset: str = "", spoil: bool = True) -> Spoilt:
         """Run a notebook's cells up to the first that fails, in a new folder; in another preset, if one is given.
