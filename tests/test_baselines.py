@@ -12,13 +12,10 @@ import math
 import pytest
 import torch
 
+from _support import rng
 import bayeswind_lib as bw
 from bayeswind_lib import baselines
 from bayeswind_lib.scoring import measure
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 # Section 5.1: entropy error in bits for V = 20, as printed for L = 19 and L = 20 pairs.

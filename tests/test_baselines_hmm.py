@@ -13,15 +13,12 @@ import numpy as np
 import pytest
 import torch
 
+from _support import rng
 import bayeswind_lib as bw
 from bayeswind_lib.baselines import hmm as baselines
 from bayeswind_lib.baselines import hmm_baselines, hmm_predictors
 from bayeswind_lib.scoring import entropy_bits, score_episodes
 from bayeswind_lib.tunnels.hmm import forward_filter
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 TUNNELS = [

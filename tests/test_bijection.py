@@ -16,15 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from _support import rng
 import bayeswind_lib as bw
 from bayeswind_lib.tunnels.bijection import permutations, posterior
 
 PROPERTY = settings(deadline=None, database=None, derandomize=True, max_examples=60)
-DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def by_enumeration(keys: list[int], values: list[int], n_values: int) -> np.ndarray:
@@ -239,28 +235,6 @@ def test_outcomes_are_drawn_from_the_posterior():
         assert p_uniform(chosen, free) > 1e-4
 
 
-@pytest.mark.parametrize("with_replacement", [False, True])
-def test_a_seed_names_the_same_episodes_on_every_device(with_replacement):
-    tunnel = bw.tunnels.Bijection(7, 6, with_replacement)
-    first = tunnel.sample(33, rng(5))
-    for device in [None, "cpu", torch.device("cpu"), *DEVICES]:
-        again = tunnel.sample(33, rng(5), device)
-        assert torch.equal(first.inputs, again.inputs.cpu())
-        assert torch.equal(first.posterior, again.posterior.cpu())
-        assert device is None or again.inputs.device.type == torch.device(device).type
-    other = tunnel.sample(33, rng(6))
-    assert not torch.equal(first.inputs, other.inputs)
-
-
-def test_randomness_comes_from_the_generator_alone():
-    tunnel, source = bw.tunnels.Bijection(5), rng(5)
-    torch.manual_seed(1)
-    before = torch.get_rng_state()
-    first = tunnel.sample(8, source)
-    assert torch.equal(before, torch.get_rng_state())
-    assert not torch.equal(first.inputs, tunnel.sample(8, source).inputs)  # the stream goes on
-
-
 @pytest.mark.parametrize("batch", [1, 2, 65])
 @pytest.mark.parametrize("n_pairs", [1, 4, 5])
 def test_shapes(batch, n_pairs):
@@ -325,11 +299,3 @@ def test_sequences_that_no_bijection_spells_are_refused(case, call):
     tokens, words = BAD_INPUTS[case]
     with pytest.raises(ValueError, match=words):
         getattr(bw.tunnels.Bijection(4, 4, with_replacement=True), call)(torch.tensor(tokens))
-
-
-def test_config_builds_the_same_tunnel_again():
-    tunnel = bw.tunnels.Bijection(6, 9, True)
-    rebuilt = bw.tunnels.build("bijection", tunnel.config)
-    assert rebuilt.config == tunnel.config == {"n_values": 6, "n_pairs": 9, "with_replacement": True}
-    assert bw.tunnels.Bijection(7).config["n_pairs"] == 7
-    assert "n_values=6" in repr(tunnel)

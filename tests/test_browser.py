@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import random
 import re
 from pathlib import Path
 
 import pytest
-import torch
 
 from _support import CHAPTERS, pages, site_folder
 from _support_browser import SCHEMES, SIZES, THEME_RULES, Reader, frames
-from _support_explorer import CONTROLS, FOCUS, MOUNT, pages_with_explorer, play, state
-
-import bayeswind_lib as bw
+from _support_explorer import pages_with_explorer
+from test_bijection_explorer import agrees_with_library
 
 SENDS_ON = re.compile(r'<meta http-equiv="refresh"', re.I)
 VIEWS = [(scheme, size) for scheme in SCHEMES for size in SIZES]
@@ -362,138 +359,12 @@ def first_chapter() -> str:
     return min(path.stem for path in CHAPTERS.glob("[0-9][0-9]_*.md"))
 
 
-# --- the explorer without a kernel -------------------------------------------------------------
-
-
-@pytest.fixture(params=["served", "file"])
-def explorer(request, site):
-    """A window on the page with the explorer, served and as a file; it stays silent to the end."""
-    window = request.getfixturevalue({"served": "reader", "file": "stick"}[request.param])
-    found = pages_with_explorer(site)
-    assert found, "no page has the explorer"
-    window.open(found[0])
-    window.page.locator(f"{MOUNT} [data-action=next]").wait_for()
-    yield window
-    assert window.seen.troubles == []
-
-
-def test_every_control_is_known(explorer):
-    """A new control needs a line in the test below."""
-    found = explorer.page.locator(MOUNT).first.evaluate(CONTROLS)
-    assert sorted(found) == sorted([*MOVES, "radio distinct"])
-
-
-MOVES = {
-    "next": lambda page: page.locator("[data-action=next]").click(),
-    "back": lambda page: page.locator("[data-action=back]").click(),
-    "new": lambda page: page.locator("[data-action=new]").click(),
-    "range": lambda page: page.locator(f"{MOUNT} input[type=range]").fill("13"),
-    "radio replacement": lambda page: page.locator(f"{MOUNT} input[value=replacement]").check(),
-}
-CHOICES = {
-    "a key": lambda page: page.locator("[data-chip^=key][aria-pressed=false]:enabled").last.click(),
-    "a value": lambda page: page.locator("[data-chip^=value]:enabled").last.click(),
-    "a bar": lambda page: page.locator(".bw-area.bw-open").last.click(),
-}
-
-
-@pytest.mark.parametrize("control", [*MOVES, *CHOICES])
-def test_moving_a_control_changes_what_is_shown(explorer, control):
-    page = explorer.page
+@pytest.mark.parametrize("where", ["served", "file"])
+def test_an_explorer_of_the_built_page_says_what_the_library_says(where, request, site):
+    """Its controls, keys and numbers are tried on a page of its own: test_explorers*.py, test_bijection_explorer.py."""
+    window = request.getfixturevalue({"served": "reader", "file": "stick"}[where])
+    window.open(pages_with_explorer(site)[0])
     for _ in range(3):
-        MOVES["next"](page)
-    before = state(page)
-    (MOVES | CHOICES)[control](page)
-    after = state(page)
-    shown = ("status", "pictures") if control == "a key" else ("status", "pictures", "path")
-    assert [name for name in shown if before[name] == after[name]] == []
-    if control not in ("a key", "new"):
-        assert before["entropy"] != after["entropy"]
-    if control == "radio replacement":
-        page.locator(f"{MOUNT} input[value=distinct]").check()
-        assert state(page)["pictures"] != after["pictures"]
-
-
-def test_the_script_agrees_with_the_library(explorer):
-    """At 20 random settings the page's numbers are those of the exact posterior."""
-    rng = random.Random(20)
-    for _ in range(20):
-        size, replacement = rng.randint(2, 20), rng.random() < 0.5
-        limit = 2 * size if replacement else size
-        asks = [rng.randrange(100) for _ in range(rng.randrange(limit))]
-        shown = play(explorer.page, size=size, replacement=replacement, asks=asks)
-        assert len(shown.values) == len(asks)
-        compare(shown, size, explorer.page)
-
-
-def test_a_wrong_script_is_caught(reader, site):
-    """The comparison above goes red if the script's arithmetic is off."""
-    script = (site / "_static" / "bijection_explorer.js").read_text("utf-8")
-    assert script.count("1 / free;") == 1
-    wrong = script.replace("1 / free;", "1 / (free + 1);")
-    reader.context.route("**/bijection_explorer.js*", lambda route: route.fulfill(
-        body=wrong, content_type="text/javascript"))  # fmt: skip
-    reader.open(pages_with_explorer(site)[0])
-    shown = play(reader.page, size=5, replacement=False, asks=[0])
-    with pytest.raises(AssertionError):
-        compare(shown, 5, reader.page)
-
-
-def compare(shown, size: int, page) -> None:
-    """Every number of the explorer against the library."""
-    keys, values = torch.tensor([shown.keys]), torch.tensor([[*shown.values, 0]])
-    truth = bw.tunnels.bijection.posterior(keys, values, size)[0]
-    found = page.evaluate(
-        "([k, v, n]) => bwBijection.posterior(k, v, n)", [*lists(keys, values), size]
-    )
-    assert torch.equal(torch.tensor(found, dtype=torch.float64), truth)
-    now = truth[-1].tolist()
-    assert shown.chances == pytest.approx(now, abs=5.1e-4)
-    assert shown.entropy == pytest.approx(
-        float(bw.scoring.entropy_bits(truth[-1].log2())), abs=1e-12
-    )
-    tallest = max(shown.heights) / max(now)
-    assert shown.heights == pytest.approx([p * tallest for p in now], abs=0.01)
-
-
-def lists(*tensors) -> list[list[int]]:
-    """The first row of each tensor."""
-    return [tensor[0].tolist() for tensor in tensors]
-
-
-def test_the_explorer_works_by_keyboard(explorer):
-    """Tab reaches every control, the focus is visible, and keys do what the mouse does."""
-    page = explorer.page
-    page.locator(f"{MOUNT} input[type=range]").focus()
-    page.keyboard.press("ArrowRight")
-    assert page.locator(f"{MOUNT} output").inner_text() == "11"
-    page.keyboard.press("Tab")
-    page.keyboard.press("ArrowRight")  # the radio buttons are one stop
-    assert page.locator(f"{MOUNT} input[value=replacement]").is_checked()
-    page.keyboard.press("Tab")
-    page.keyboard.press("Enter")
-    assert "After 1 pair" in state(page)["status"]
-    stops = [page.evaluate(FOCUS)]
-    while stops[-1]["inside"] and len(stops) < 100:
-        page.keyboard.press("Tab")
-        stops.append(page.evaluate(FOCUS))
-    reached = {stop["name"] for stop in stops if stop["inside"]}
-    wanted = {f"{kind} {i}" for kind in ("key", "value") for i in range(11)} | {
-        "next",
-        "back",
-        "new",
-    }
-    closed = page.locator(f"{MOUNT} button:disabled").evaluate_all(
-        "l => l.map(e => e.dataset.chip)"
-    )
-    assert reached == wanted - set(closed)
-    assert [stop["name"] for stop in stops if stop["inside"] and not stop["visible"]] == []
-
-
-def test_a_chip_keeps_the_focus_after_it_was_pressed(explorer):
-    """Whoever works by keyboard is not thrown back to the top of the page."""
-    page = explorer.page
-    page.locator("[data-chip='value 6']").focus()
-    page.keyboard.press("Space")
-    assert "\u2192 6" in state(page)["pairs"]
-    assert page.evaluate(FOCUS)["inside"]
+        window.page.locator("[data-action=next]").first.click()
+        agrees_with_library(window.page, 10)
+    assert window.seen.troubles == []

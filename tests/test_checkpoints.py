@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from _support import ROOT
+from _support import ROOT, rng
 
 import bayeswind_lib as bw
 from bayeswind_lib import checkpoints
@@ -37,10 +37,6 @@ FLOORS = {
 NAME = re.compile(
     r"(bijection|hmm|regression|recall|hmm_list)-(transformer|mamba|lstm|mlp)(-classroom)?(-[a-z0-9-]+)?"
 )
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 @functools.cache

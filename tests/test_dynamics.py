@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from _support import rng
 import bayeswind_lib as bw
 import numpy as np
 import pytest
@@ -22,10 +23,6 @@ LAYOUTS = {
     "rotary, grouped, tempered": {"n_heads": 4, "n_groups": 2, "rotary": True, "temperature": 1.7},
 }
 WAYS = ("causal", "rotary", "temperature")
-
-
-def rng(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def setting(layout="one head", seed=0):

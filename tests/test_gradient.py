@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 
+from _support import rng
 import bayeswind_lib as bw
 import numpy as np
 import pytest
@@ -17,10 +18,6 @@ from bayeswind_lib.experiments import gradient as record_of
 
 SMALL = "bijection-transformer-classroom"
 browser_only = pytest.mark.xdist_group("browser")
-
-
-def rng(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def head(kind="one head", seed=0):

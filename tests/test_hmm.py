@@ -19,17 +19,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
 
+from _support import rng
 import bayeswind_lib as bw
 from bayeswind_lib.tunnels import hmm
 from bayeswind_lib.tunnels.hmm import forward_filter, on_grid, on_lattice, transport
 
 PROPERTY = settings(deadline=None, database=None, derandomize=True, max_examples=60)
-DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 SETTINGS = [("grid", "rows"), ("grid", "tokens"), ("raw", "rows")]  # generator and header
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def by_enumeration(transition, emission, symbols, transition_first: bool) -> np.ndarray:
@@ -465,20 +461,6 @@ def test_outcomes_are_drawn_from_the_posterior(changes):
 # Seeds, devices, chunks.
 
 
-@pytest.mark.parametrize(("generator", "header"), SETTINGS)
-def test_a_seed_names_the_same_episodes_on_every_device(generator, header):
-    tunnel = bw.tunnels.HMM(4, 3, 6, generator, header, sticky=1.5)
-    first = tunnel.sample(33, rng(5))
-    for device in [None, "cpu", torch.device("cpu"), *DEVICES]:
-        again = tunnel.sample(33, rng(5), device)
-        assert torch.equal(first.inputs, again.inputs.cpu())
-        assert torch.equal(first.targets, again.targets.cpu())
-        assert torch.allclose(first.posterior, again.posterior.cpu(), rtol=1e-13)
-        assert device is None or again.inputs.device.type == torch.device(device).type
-        assert torch.allclose(tunnel.posterior(again.inputs).cpu(), first.posterior, rtol=1e-13)
-    assert not torch.equal(first.inputs, tunnel.sample(33, rng(6)).inputs)
-
-
 @pytest.mark.parametrize("device", ["cpu", *(["cuda"] if torch.cuda.is_available() else [])])
 def test_a_generator_draws_on_its_own_device(device):
     tunnel = bw.tunnels.HMM(sticky=2.0, generator="raw")
@@ -507,16 +489,6 @@ def test_more_episodes_than_a_chunk():
     assert len(episodes) == len(episodes.posterior) == 2 * hmm.CHUNK + 3
     assert torch.equal(tunnel.posterior(episodes.inputs[-5:]), episodes.posterior[-5:])
     assert len(episodes.inputs.flatten(1).unique(dim=0)) == len(episodes)
-
-
-def test_randomness_comes_from_the_generator_alone():
-    tunnel, source = bw.tunnels.HMM(sticky=1.0), rng(5)
-    torch.manual_seed(1)
-    before = torch.get_rng_state()
-    first = tunnel.sample(8, source)
-    bw.tunnels.HMM(fixed=3)
-    assert torch.equal(before, torch.get_rng_state())
-    assert not torch.equal(first.inputs, tunnel.sample(8, source).inputs)  # the stream goes on
 
 
 def test_the_sampler_is_fast(report_seconds):
@@ -640,18 +612,6 @@ def test_chosen_latents_have_to_fit():
     sure = torch.eye(2, dtype=torch.float64).expand(2, -1, -1)
     with pytest.raises(ValueError, match="whole cents from 0.05"):
         bw.tunnels.HMM(2, 3, 4, header="tokens").episodes(*chosen(transition=sure))
-
-
-def test_config_builds_the_same_tunnel_again():
-    tunnel = bw.tunnels.HMM(3, 4, 6, "raw", "none", True, 2.5, 7, "next_symbol")
-    rebuilt = bw.tunnels.build("hmm", tunnel.config)
-    assert rebuilt.config == tunnel.config == {
-        "n_states": 3, "n_symbols": 4, "length": 6, "generator": "raw", "header": "none",
-        "transition_first": True, "sticky": 2.5, "fixed": 7, "predicts": "next_symbol",
-    }
-    assert torch.equal(rebuilt.sample(3, rng()).posterior, tunnel.sample(3, rng()).posterior)
-    assert "generator='raw'" in repr(tunnel)
-    assert tunnel.name == "hmm"
 
 
 @pytest.mark.parametrize("transition_first", [False, True])

@@ -229,17 +229,3 @@ def test_a_new_episode_differs_and_keeps_the_floor(open_page):
     page.get_by_role("button", name="New episode").click()
     assert tokens(page) != before
     assert page.locator(".bw-explorer").get_attribute("data-mean") == floor
-
-
-def test_the_keyboard_reaches_every_control(open_page):
-    page = open_page()
-    page.get_by_label("its own token", exact=True).focus()
-    page.keyboard.press("ArrowDown")
-    assert page.get_by_label("the last w pairs", exact=True).is_checked()
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.value") == "false"
-    page.keyboard.press("Tab")
-    before = page.locator("[role=status]").text_content()
-    page.keyboard.press("ArrowRight")
-    assert page.locator("[role=status]").text_content() != before
-    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"

@@ -6,13 +6,10 @@ from dataclasses import replace
 
 import pytest
 import torch
+from _support import rng
 from bayeswind_lib.language import llama
 
 SMALL = llama.LlamaConfig(n_layers=2, width=24, hidden=40, n_heads=6, n_groups=2, n_tokens=50)
-
-
-def rng(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 @pytest.fixture(scope="module")

@@ -11,13 +11,10 @@ import math
 import pytest
 import torch
 
+from _support import rng
 import bayeswind_lib as bw
 from bayeswind_lib.training.loop import loss_bits
 from bayeswind_lib.tunnels import Episodes
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def network(tunnel, seed: int = 0):

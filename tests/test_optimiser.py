@@ -7,16 +7,13 @@ import pytest
 import torch
 from torch import nn
 
+from _support import rng
 import bayeswind_lib as bw
 from bayeswind_lib.training import Muon, orthogonalise
 from bayeswind_lib.training.loop import optimisers
 from bayeswind_lib.training.optimiser import QUINTIC, split_parameters
 
 SHAPES = [(12, 12), (12, 30), (30, 12), (1, 7), (7, 1)]
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def matrices(shape: tuple[int, int], count: int = 3, seed: int = 0) -> torch.Tensor:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import bayeswind_lib as bw
 import pytest
 import torch
-from _support import CHAPTERS, HANGS, ROOT
+from _support import CHAPTERS, HANGS, ROOT, rng
 from bayeswind_lib.probes import sources
 from bayeswind_lib.baselines import mixture
 
@@ -26,10 +26,6 @@ CHAPTER = CHAPTERS / "20_capstone.md"
 EXAMPLES = ROOT / "bayeswind_lib" / "examples"
 NAMES = ("dirichlet", "hmm_list")
 LONGEST = 60
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def shown(name: str) -> str:

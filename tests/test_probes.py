@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 
+from _support import rng
 import bayeswind_lib as bw
 import numpy as np
 import pytest
@@ -22,10 +23,6 @@ from bayeswind_lib.probes import (
     values,
 )
 from bayeswind_lib.probes.sites import merge_heads
-
-
-def rng(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 SIZES = {

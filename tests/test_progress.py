@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 
+from _support import rng
 import bayeswind_lib as bw
 import numpy as np
 import pytest
@@ -13,10 +14,6 @@ from bayeswind_lib import ledger
 from bayeswind_lib.checkpoints import store
 from bayeswind_lib.experiments import progress as measured
 from bayeswind_lib.probes import progress
-
-
-def rng(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def network(seed=0):

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from torch.nn import functional as F
 
+from _support import rng
 import bayeswind_lib as bw
 from bayeswind_lib import scoring
 from bayeswind_lib.baselines import recall as baselines
@@ -23,12 +24,7 @@ from bayeswind_lib.scoring import measure
 from bayeswind_lib.tunnels.recall import FILLER, PAD, QUERY, SEP, STORE, answers
 
 PROPERTY = settings(deadline=None, database=None, derandomize=True, max_examples=60)
-DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 SMALL = {"n_pairs": 2, "n_queries": 2, "n_keys": 3, "n_values": 4, "filler": 2}
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def by_hand() -> tuple[bw.tunnels.Recall, bw.tunnels.Episodes]:
@@ -177,25 +173,6 @@ def test_every_key_value_and_place_is_drawn_in_the_default_sizes():
         assert p_uniform(latents["values"][:, column], 256) > 1e-4
 
 
-def test_a_seed_names_the_same_episodes_on_every_device():
-    tunnel = bw.tunnels.Recall(5, 3, 9, 9, 4)
-    first = tunnel.sample(33, rng(5))
-    for device in [None, "cpu", torch.device("cpu"), *DEVICES]:
-        again = tunnel.sample(33, rng(5), device)
-        assert torch.equal(first.inputs, again.inputs.cpu())
-        assert torch.equal(first.posterior, again.posterior.cpu())
-        assert device is None or again.inputs.device.type == torch.device(device).type
-    assert not torch.equal(first.inputs, tunnel.sample(33, rng(6)).inputs)
-
-
-def test_randomness_comes_from_the_generator_alone():
-    tunnel, source = bw.tunnels.Recall(5, 3, 9, 9, 4), rng(5)
-    before = torch.get_rng_state()
-    first = tunnel.sample(8, source)
-    assert torch.equal(before, torch.get_rng_state())
-    assert not torch.equal(first.inputs, tunnel.sample(8, source).inputs)
-
-
 REFUSED = {
     "nothing stored": (lambda: bw.tunnels.Recall(0), "n_pairs is 0: at least 1"),
     "nothing asked": (lambda: bw.tunnels.Recall(4, 0), r"n_queries is 0: .*choose 1\.\.4"),
@@ -267,16 +244,6 @@ def test_one_bad_episode_among_good_ones_is_found():
         bw.tunnels.Recall(**SMALL).read(tokens)
     with pytest.raises(ValueError, match=r"shape \(17,\)"):
         bw.tunnels.Recall(**SMALL).read(torch.tensor(GOOD))
-
-
-def test_config_builds_the_same_tunnel_again():
-    tunnel = bw.tunnels.Recall(**SMALL)
-    rebuilt = bw.tunnels.build("recall", tunnel.config)
-    assert rebuilt.config == tunnel.config == SMALL
-    assert torch.equal(rebuilt.sample(3, rng()).inputs, tunnel.sample(3, rng()).inputs)
-    assert "n_pairs=2" in repr(tunnel)
-    defaults = {"n_pairs": 64, "n_queries": 3, "n_keys": 256, "n_values": 256, "filler": 32}
-    assert bw.tunnels.Recall().config == defaults
 
 
 def test_answers_take_keys_in_any_order():

@@ -8,13 +8,10 @@ import math
 import pytest
 import torch
 
+from _support import rng
 import bayeswind_lib as bw
 from bayeswind_lib.baselines.recurrence import AnyRule, Memoriser
 from bayeswind_lib.tunnels import Recurrence, recurrence
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def enumerate_programs(symbols: tuple[int, ...], p: int, allowed=None) -> tuple[int, float, list[float]]:

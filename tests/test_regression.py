@@ -20,17 +20,13 @@ from scipy import stats
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import DotProduct, WhiteKernel
 
+from _support import rng
 import bayeswind_lib as bw
 from bayeswind_lib.baselines import regression as baselines
 from bayeswind_lib.scoring import gaussian_entropy_bits, score_episodes
 from bayeswind_lib.tunnels.regression import posterior, weight_belief
 
 PROPERTY = settings(deadline=None, database=None, derandomize=True, max_examples=60)
-DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def by_gaussian_process(x: np.ndarray, y: np.ndarray, noise: float) -> np.ndarray:
@@ -291,26 +287,6 @@ def test_weights_inputs_and_noise_are_independent_normals():
     assert abs(pooled) < 4.5 / math.sqrt(80_000)
 
 
-def test_a_seed_names_the_same_episodes_on_every_device():
-    tunnel = bw.tunnels.Regression(4, 6)
-    first = tunnel.sample(33, rng(5))
-    for device in [None, "cpu", torch.device("cpu"), *DEVICES]:
-        again = tunnel.sample(33, rng(5), device)
-        assert torch.equal(first.inputs, again.inputs.cpu())
-        assert torch.equal(first.targets, again.targets.cpu())
-        assert close(first.posterior, again.posterior.cpu())
-        assert device is None or again.inputs.device.type == torch.device(device).type
-    assert not torch.equal(first.inputs, tunnel.sample(33, rng(6)).inputs)
-
-
-def test_randomness_comes_from_the_generator_alone():
-    tunnel, source = bw.tunnels.Regression(2, 3), rng(5)
-    before = torch.get_rng_state()
-    first = tunnel.sample(8, source)
-    assert torch.equal(before, torch.get_rng_state())
-    assert not torch.equal(first.inputs, tunnel.sample(8, source).inputs)
-
-
 @pytest.mark.parametrize("batch", [1, 2, 65])
 @pytest.mark.parametrize(("d", "K"), [(1, 1), (2, 10), (8, 3)])
 def test_shapes(batch, d, K):
@@ -387,16 +363,7 @@ def test_other_number_types_are_refused():
             tunnel.read(torch.tensor([[X, Y, X]]).to(dtype))
 
 
-def test_config_builds_the_same_tunnel_again():
-    tunnel = bw.tunnels.Regression(3, 7, 1)
-    rebuilt = bw.tunnels.build("regression", tunnel.config)
-    assert rebuilt.config == tunnel.config == {"n_dims": 3, "n_pairs": 7, "noise": 1.0}
-    assert torch.equal(rebuilt.sample(3, rng()).inputs, tunnel.sample(3, rng()).inputs)
-    assert bw.tunnels.Regression().config == {"n_dims": 8, "n_pairs": 20, "noise": 0.5}
-    assert "n_dims=3" in repr(tunnel)
-
-
-# Baselines. The survey of the paper gives, in its section 1.3, these figures from 20,000 episodes.
+# Rungs. The survey of the paper gives, in its section 1.3, these figures from 20,000 episodes.
 
 N, N_PRINTED = 6000, 20_000
 PRINTED = {

@@ -9,14 +9,11 @@ import numpy as np
 import pytest
 import torch
 
+from _support import rng
 import bayeswind_lib as bw
 from bayeswind_lib import scoring
 from bayeswind_lib.scoring import MEASURES, entropy_bits, kl_bits, measure, score_episodes
 from bayeswind_lib.tunnels import Episodes
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def made(posterior: list, targets: list) -> Episodes:

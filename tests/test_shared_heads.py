@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from _support import rng
 import bayeswind_lib as bw
 from bayeswind_lib import models, probes
 from bayeswind_lib.dynamics import attention as closed
@@ -18,10 +19,6 @@ from bayeswind_lib.probes.sites import for_each_query, shapes
 
 CASES = [(4, 0), (2, 0), (1, 0), (4, 3), (2, 5), (1, 1), (2, 99)]  # key heads, window
 TUNNEL = bw.tunnels.Bijection(6)
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def network(n_key_heads=None, window=0, **changes) -> models.Transformer:

@@ -8,11 +8,8 @@ import math
 import numpy as np
 import pytest
 import torch
+from _support import rng
 from bayeswind_lib.dynamics import attention, race, sticky
-
-
-def rng(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 # ---- the chain

@@ -13,12 +13,12 @@ import pytest
 import torch
 from scipy import stats
 
+from _support import DEVICES
 import bayeswind_lib as bw
 from bayeswind_lib import training
 from bayeswind_lib.checkpoints.files import read_tensors
 from bayeswind_lib.training import loop
 
-DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 UNIFORM_KL = bw.baselines.exact_baselines(4)["uniform"]["kl"]  # bits: what knows nothing scores
 
 

@@ -14,15 +14,12 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from _support import rng
 import bayeswind_lib as bw
 from bayeswind_lib import models
 
 TUNNEL = bw.tunnels.Bijection(6, 5)
 SIZES = {"n_layers": 3, "n_heads": 2, "width": 16, "hidden": 40}
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def config_for(tunnel, **sizes) -> dict:
@@ -56,15 +53,6 @@ def test_the_published_network_has_the_published_size():
     # Spelt out: tokens, positions, six blocks (attention, up, its bias, down, its bias, two norms), norm.
     by_hand = 40 * 192 + 39 * 192 + 6 * (4 * 192**2 + 192 * 768 + 768 + 768 * 192 + 192 + 2 * 192)
     assert by_hand + 192 == 2_677_632
-
-
-@pytest.mark.parametrize("sizes", [SIZES, {"n_layers": 1, "n_heads": 4, "width": 8, "hidden": 3}])
-@pytest.mark.parametrize("tunnel", [TUNNEL, bw.tunnels.Bijection(3, 9, True)])
-def test_formula_and_count_agree(tunnel, sizes):
-    config = models.TransformerConfig(**config_for(tunnel, **sizes))
-    model = models.Transformer(config)
-    assert bw.models.count_parameters(model) == config.n_parameters
-    assert sum(math.prod(p.shape) for p in model.state_dict().values()) == config.n_parameters
 
 
 # A second implementation, from PyTorch's own layers, with the same weights.
@@ -147,32 +135,7 @@ def test_a_convolution_is_counted_and_causal():
         models.TransformerConfig(**config_for(TUNNEL, **SIZES), convolution=-1)
 
 
-@torch.no_grad()
-def test_prefixes_give_the_same_predictions_as_the_whole():
-    model, whole = lively(), lively().predict(inputs())
-    for k in range(1, 6):
-        prefix = model.predict(inputs()[:, : 2 * k - 1])
-        assert prefix.shape == (4, k, 6)
-        assert torch.allclose(prefix, whole[:, :k], atol=1e-5)
-    # An even number of tokens ends on a value: nothing is asked there.
-    assert torch.allclose(model.predict(inputs()[:, :4]), whole[:, :2], atol=1e-5)
-
-
 # Causality.
-
-
-@torch.no_grad()
-def test_later_tokens_leave_earlier_predictions_unchanged_bit_for_bit():
-    model, tokens = lively(), inputs()
-    before = model(tokens)
-    for position in range(1, tokens.shape[1]):
-        changed = tokens.clone()
-        changed[:, position] = (changed[:, position] + 1) % 12
-        after = model(changed)
-        earlier = (position + 1) // 2  # scored positions 0, 2, ... before `position`
-        assert torch.equal(after[:, :earlier], before[:, :earlier]), position
-        assert not torch.equal(after[:, earlier:], before[:, earlier:]) or position == 9
-    assert model.config.scored == (0, 2, 4, 6, 8)
 
 
 def test_gradients_do_not_flow_backwards_in_time():
@@ -245,29 +208,6 @@ def test_a_hook_on_the_pattern_changes_what_the_network_does():
 # Predictions, initial weights, refusals.
 
 
-def test_predictions_are_normalised_log2_probabilities_without_gradient():
-    model = lively()
-    log2_prob = model.predict(inputs())
-    assert log2_prob.shape == (4, 5, 6)
-    assert log2_prob.dtype == torch.float64
-    assert not log2_prob.requires_grad
-    assert torch.allclose(log2_prob.exp2().sum(-1), torch.ones(()).double(), atol=1e-12)
-    logits = model(inputs())
-    by_hand = logits.double().exp() / logits.double().exp().sum(-1, keepdim=True)
-    assert torch.allclose(log2_prob.exp2(), by_hand)
-    assert logits.requires_grad
-
-
-def test_a_seed_names_the_initial_weights():
-    def build(seed):
-        return bw.models.build("transformer", config_for(TUNNEL, **SIZES), rng(seed)).state_dict()
-
-    first, again, other = build(0), build(0), build(1)
-    assert all(torch.equal(first[name], again[name]) for name in first)
-    drawn = [name for name in first if not name.endswith(("gain", "bias"))]
-    assert not any(torch.equal(first[name], other[name]) for name in drawn)
-
-
 def test_initial_weights_have_the_stated_sizes():
     config = config_for(bw.tunnels.Bijection(20), n_layers=2)
     weights = bw.models.build("transformer", config, rng()).state_dict()
@@ -312,12 +252,6 @@ def test_impossible_networks_are_refused(case):
     call, words = REFUSED[case]
     with pytest.raises(ValueError, match=words):
         call()
-
-
-def test_config_survives_json():
-    config = models.TransformerConfig(**config_for(TUNNEL, **SIZES))
-    assert models.TransformerConfig(**config.to_dict()) == config
-    assert isinstance(config.to_dict()["scored"], list)
 
 
 # Readable in one sitting.

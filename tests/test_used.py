@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 
+from _support import rng
 import bayeswind_lib as bw
 import numpy as np
 import pytest
 import torch
 from bayeswind_lib import probes
 from bayeswind_lib.probes import exchange, layers
-
-
-def rng(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def network(tunnel="bijection", seed=0, **sizes):
