@@ -345,6 +345,20 @@ def test_beliefs_stand_where_the_corners_weigh_them():
     np.testing.assert_allclose(line(plot, "exact posterior").get_xydata(), figures.on_simplex(trail()))
     assert line(plot, "exact posterior").is_dashed() and line(plot, "net").get_linestyle() == "-"
     assert [t.get_text() for t in plot.figure.axes[0].texts][-4:] == ["1", "2", "3", "4"]
+    rows = [[0.8, 0.1, 0.1], [0.2, 0.6, 0.2], [0.0, 0.3, 0.7]]
+    plot = figures.simplex_trails({"exact posterior": trail()}, transition=rows)
+    (shaded,), (key,) = plot.figure.axes[0].patches, [plot.figure.axes[0].get_legend()]
+    np.testing.assert_allclose(shaded.get_xy()[:3], figures.on_simplex(np.array(rows)))
+    assert "all predictions" in [t.get_text() for t in key.get_texts()] and "0.2, 0.6, 0.2" in plot.alt
+
+
+def test_square_maps_leave_no_room_above():
+    from PIL import Image
+
+    plot = figures.heatmaps({name: np.eye(6) for name in "abc"}, list("123456"), list("123456"), x_label="head")
+    picture = Image.open(io.BytesIO(plot.png)).convert("L")
+    drawn = (np.asarray(picture) < 250).any(1).nonzero()[0]
+    assert drawn[0] < 0.06 * picture.height and drawn[-1] > 0.94 * picture.height
 
 
 def test_labels_never_cover_each_other():

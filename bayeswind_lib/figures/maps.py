@@ -140,7 +140,11 @@ def heatmaps(
     if marked is not None:
         framed = np.eye(shape[1], dtype=bool)[[int(column) for column in marked]]
         data["framed"] = np.where(framed, "yes", "no").ravel()
-    height = height or (3.6 if len(tables) < 3 else 3.8)
+    if len(tables) < 3:
+        height = height or 3.6
+    else:  # square cells in panels as wide as the figure allows, names of columns, bar and its label
+        names_below = 0.07 * max(len(str(name)) for name in columns[::every])
+        height = height or min(3.8, 5.2 / len(tables) * shape[0] / shape[1] + names_below + 1.4)
     words = " ".join(sentence(part) for part in alt if part)
     return draw(paint, words, data, height=height, heads=heads, shape=shape)
 

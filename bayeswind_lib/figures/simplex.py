@@ -31,6 +31,7 @@ def simplex_trails(
     labels: Sequence[str] = ("state 0", "state 1", "state 2"),
     *,
     exact: str = "exact posterior",
+    transition: Sequence[Sequence[float]] | None = None,
     title: str = "",
 ) -> Plot:
     """Beliefs about three states, step by step, as trails in a triangle.
@@ -42,6 +43,8 @@ def simplex_trails(
         trails: beliefs (K, 3) by label, all of one length K.
         labels: names of the corners: left, right, top.
         exact: the label of the truth: dashed, and what distances are measured from.
+        transition: probabilities (3, 3), a row for each state before: the triangle with its rows as
+            corners, in which all predictions lie, is shaded.
         title: above the triangle.
     Raises:
         ValueError: if a trail is not a row of distributions over three states, or lengths differ.
@@ -58,13 +61,20 @@ def simplex_trails(
     if len(set(lengths.values())) > 1:
         raise ValueError(f"trails differ in length: {lengths}")
 
+    rows_of = None if transition is None else array(transition)
+
     def paint(axes):
         _paint_triangle(axes, labels)
+        if rows_of is not None:
+            axes.fill(*on_simplex(rows_of).T, facecolor="#F3E6B8", edgecolor=GREY, zorder=0.5, label="all predictions")
         _paint_trails(axes, beliefs, exact)
         axes.set_title(title)
 
     sentences = [_in_words(label, rows, beliefs.get(exact), labels) for label, rows in beliefs.items()]
     parts = [title, f"Beliefs about {', '.join(labels)} at {next(iter(lengths.values()))} steps"]
+    if rows_of is not None:
+        corners = "; ".join(", ".join(number(p) for p in row) for row in rows_of)
+        parts.append(f"Shaded, the triangle of all predictions, with corners at {corners}")
     alt = " ".join(sentence(part) for part in [*parts, *sentences] if part)
     return draw(paint, alt, **_numbers("step", beliefs, labels), height=4.6)
 
@@ -117,7 +127,7 @@ def _paint_trails(axes, beliefs: Mapping[str, np.ndarray], exact: str) -> None:
         axes.annotate(
             str(step), point, xytext=(6, 5), textcoords="offset points", fontsize=11, color=DARK, zorder=7,
         )
-    if len(beliefs) > 1:
+    if len(axes.get_legend_handles_labels()[0]) > 1:
         axes.legend(loc="upper left", bbox_to_anchor=(-0.02, 1.0))
 
 
