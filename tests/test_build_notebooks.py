@@ -358,6 +358,7 @@ BROKEN = {
     "code": ("chapters/01_one.md", "seed = 0", "seed = 1", "cell 3: the text is out of step"),
     "tag": ("chapters/01_one.md", "[parameters]", "[other]", "metadata are out of step"),
     "edited notebook": ("chapters/01_one.ipynb", "seed = 0", "seed = 1", "cell 3: the text"),
+    "label": ("_build/labels.json", '"1.4"', '"1.7"', "the text is out of step"),
     "number": ("_build/labels.json", "0.0123456", "0.0143456", "a number moved beyond"),
     "setup cell": ("chapters/01_one.md", "On Colab", "in Colab", "the bootstrap cell is not"),
     "README": ("README.md", "chapters/01_one.ipynb", "chapters/x.ipynb", "README.md: its made"),
