@@ -250,7 +250,7 @@ def sweep(
     episodes: Annotated[int, typer.Option(help="Fresh episodes on which each network is scored.")] = 2000,
     show: Annotated[bool, typer.Option("--list", help="Run nothing: list the runs, and the best results so far.")] = False,
     copy: Annotated[bool, typer.Option("--ship", help="Run nothing: copy each network's best setting, all its seeds, to where networks are loaded from by name.")] = False,
-    dtype: Annotated[str, typer.Option(help="With --ship: numbers of the copies, float32 | float16.")] = "float32",
+    dtype: Annotated[str, typer.Option(help="With --ship: numbers of the copies, float32 | float16 | int8.")] = "float32",
     record: Annotated[Path | None, typer.Option(help="Run nothing: write the results of the finished runs into this JSON file.")] = None,
 ) -> None:
     """Train and score every run of a plan, several at once.
@@ -354,8 +354,8 @@ def _list_cells(cells: list[plans.Cell], folder: Path) -> None:
 
 def _ship_winners(cells: list[plans.Cell], folder: Path, dtype: str) -> None:
     """Copy the winning networks among the finished cells into the package's weights folder."""
-    if dtype not in ("float32", "float16"):
-        raise ValueError(f"dtype is {dtype!r}: choose one of float32, float16")
+    if dtype not in ("float32", "float16", "int8"):
+        raise ValueError(f"dtype is {dtype!r}: choose one of float32, float16, int8")
     for row in training.winners(read_rows(cells, folder)):
         typer.echo(f"saved {training.ship(row, folder, dtype=getattr(torch, dtype))}")
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import bayeswind_lib as bw
-from bayeswind_lib.checkpoints import CheckpointError, snapshots
+from bayeswind_lib.checkpoints import CheckpointError, rounding, snapshots
 from bayeswind_lib.training import plans, sweep
-from bayeswind_lib.training.snapshots import ship_snapshots
+from bayeswind_lib.training import ship_snapshots
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_some_of_the_snapshots_are_enough_and_the_ends_always_go_in(kept, tmp_pa
 
 def test_rounding_is_at_most_half_a_step_of_each_row():
     x = {"map": torch.randn(7, 5, generator=torch.Generator().manual_seed(0)), "gain": torch.ones(3), "zero": torch.zeros(2, 2)}
-    back = snapshots.rounded(x)
+    back = rounding.unpacked(rounding.packed(x))
     assert (back["map"] - x["map"]).abs().max() <= x["map"].abs().amax(-1).max() / 254 + 1e-7
     assert torch.equal(back["gain"], x["gain"]) and torch.equal(back["zero"], x["zero"])
     assert {name: y.dtype for name, y in back.items()} == dict.fromkeys(x, torch.float32)

@@ -563,7 +563,7 @@ def test_results_become_a_record_and_winners_ship(alone, call, tmp_path, monkeyp
     shipped = {(r["name"], r["seed"]): r["recipe_tag"] for r in checkpoints.shipped()}
     assert shipped == {(r["name"], r["seed"]): r["recipe_tag"] for r in training.winners(rows)}
     assert len(shipped) == 3
-    assert "choose one of float32, float16" in call("tiny", "--folder", folder, "--ship", "--dtype", "int8")[2]
+    assert "choose one of float32, float16, int8" in call("tiny", "--folder", folder, "--ship", "--dtype", "int4")[2]
 
 
 def test_the_stored_comparison_of_optimisers_can_be_run_again():

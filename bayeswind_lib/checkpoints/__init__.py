@@ -24,6 +24,7 @@ from bayeswind_lib.checkpoints.files import (
     write_atomically,
     write_tensors,
 )
+from bayeswind_lib.checkpoints.rounding import eight_bits, unpacked
 from bayeswind_lib.checkpoints.snapshots import Snapshots, load_snapshots, save_snapshots
 
 REQUIRED = ("name", "seed", "architecture", "config", "tunnel", "tunnel_config", "sha256")
@@ -51,7 +52,7 @@ def check_name(name: str) -> None:
 
 def save(
     model: nn.Module, record: dict, name: str, seed: int = 0, folder: str | Path | None = None,
-    dtype: torch.dtype = torch.float32,
+    dtype: torch.dtype = torch.float32, inputs: torch.Tensor | None = None,
 ) -> Path:
     """Write a network and its record; both files appear whole or not at all.
 
@@ -61,24 +62,33 @@ def save(
         name: `<tunnel>-<architecture>[-classroom][-<variant>]`.
         seed: tells apart runs of one name.
         folder: where to; the package's own folder by default.
-        dtype: number type of the stored weights.
+        dtype: number type of the stored weights; int8 stands for eight bits a number in all large maps.
+        inputs: with int8, some hundred episodes' inputs, for which the rounding is chosen.
     Returns:
         the path of the weights; the record lies beside it with the suffix `.json`.
     Raises:
-        ValueError: for a name that is none, or a record that lacks an entry.
+        ValueError: for a name that is none, a record that lacks an entry, or int8 without inputs.
     """
     check_name(name)
+    if dtype == torch.int8 and inputs is None:
+        raise ValueError("eight bits a number are chosen for what the network reads: give inputs, some hundred episodes")
     path = path_of(name, seed, folder)
     full = {**record, "name": name, "seed": seed, "dtype": str(dtype).removeprefix("torch.")}
     missing = [key for key in REQUIRED if key not in {*full, "sha256"}]
     if missing:
         raise ValueError(f"the record of {name} lacks {', '.join(missing)}")
     json.dumps(full, allow_nan=False)  # refuse what cannot be stored before anything is written
-    tensors = {k: v.to(dtype) for k, v in model.state_dict().items()}
+    eight = dtype == torch.int8
+    tensors = eight_bits(model, inputs) if eight else {k: v.to(dtype) for k, v in model.state_dict().items()}
     full["sha256"] = write_tensors(path, tensors, {key: full[key] for key in BUILT_FROM})
-    text = json.dumps(full, indent=1, allow_nan=False) + "\n"
-    write_atomically(path.with_suffix(".json"), text.encode())
+    write_record(path, full)
     return path
+
+
+def write_record(path: str | Path, record: dict) -> None:
+    """Write the record beside a weights file; it appears whole or not at all."""
+    text = json.dumps(record, indent=1, allow_nan=False) + "\n"
+    write_atomically(Path(path).with_suffix(".json"), text.encode())
 
 
 def read_record(path: str | Path) -> dict:
@@ -123,7 +133,7 @@ def load_file(path: str | Path, device: str | torch.device = "cpu") -> nn.Module
         )
     try:
         model = models.build(record["architecture"], record["config"])
-        model.load_state_dict(tensors)
+        model.load_state_dict(unpacked(tensors))
     except (ValueError, RuntimeError, TypeError) as problem:
         reason = str(problem).splitlines()
         raise CheckpointError(f"{path}: does not fit its record: {' '.join(reason[:3])}") from None
@@ -220,4 +230,5 @@ __all__ = [
     "shipped",
     "variant_of",
     "weights_folder",
+    "write_record",
 ]

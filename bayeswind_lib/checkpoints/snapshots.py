@@ -18,8 +18,8 @@ from torch import nn
 
 from bayeswind_lib import models
 from bayeswind_lib.checkpoints.files import CheckpointError, read_tensors, write_tensors
+from bayeswind_lib.checkpoints.rounding import Weights, packed, unpacked
 
-Weights = Mapping[str, torch.Tensor]
 NOTED = ("name", "seed", "architecture", "config", "tunnel", "tunnel_config", "recipe")
 
 
@@ -55,30 +55,6 @@ class Snapshots:
         return model.eval().requires_grad_(False)
 
 
-def rounded(weights: Weights) -> dict[str, torch.Tensor]:
-    """Weights as they come back from a file."""
-    return _unpack(_pack(weights))
-
-
-def _pack(weights: Weights) -> dict[str, torch.Tensor]:
-    packed = {}
-    for name, x in weights.items():
-        if x.ndim < 2:
-            packed[name] = x.half()
-            continue
-        scale = x.float().abs().amax(-1, keepdim=True).clamp(min=1e-12) / 127  # (..., 1)
-        packed[name] = (x / scale).round().to(torch.int8)
-        packed[f"{name}.scale"] = scale
-    return packed
-
-
-def _unpack(packed: Weights) -> dict[str, torch.Tensor]:
-    return {
-        name: x * packed[f"{name}.scale"] if x.dtype == torch.int8 else x.float()
-        for name, x in packed.items() if not name.endswith(".scale")
-    }
-
-
 def path_of_snapshots(name: str, seed: int = 0, folder: str | Path | None = None) -> Path:
     """The file with the snapshots of a named network's run."""
     from bayeswind_lib.checkpoints import weights_folder
@@ -101,7 +77,7 @@ def save_snapshots(weights: Mapping[int, Weights], note: dict, folder: str | Pat
         raise ValueError(f"snapshots lack {', '.join(missing) or 'weights'}")
     path = path_of_snapshots(note["name"], note["seed"], folder)
     tensors = {
-        f"{step}/{name}": x for step in sorted(weights) for name, x in _pack(weights[step]).items()
+        f"{step}/{name}": x for step in sorted(weights) for name, x in packed(weights[step]).items()
     }
     write_tensors(path, tensors, note)
     return path
@@ -121,4 +97,4 @@ def load_snapshots(name: str, seed: int = 0, folder: str | Path | None = None) -
     for name, x in tensors.items():
         step, _, part = name.partition("/")
         found.setdefault(int(step), {})[part] = x
-    return Snapshots({step: _unpack(found[step]) for step in sorted(found)}, note)
+    return Snapshots({step: unpacked(found[step]) for step in sorted(found)}, note)

@@ -5,7 +5,8 @@ from bayeswind_lib.training.loop import Interrupted, check_device, train
 from bayeswind_lib.training.optimiser import Muon, orthogonalise
 from bayeswind_lib.training.presets import N_EPISODES, PRESETS, recipe
 from bayeswind_lib.training.recipe import Recipe
-from bayeswind_lib.training.sweep import best, final_score, run_cell, ship, sweep, winners
+from bayeswind_lib.training.shipping import ship, ship_snapshots, shrink
+from bayeswind_lib.training.sweep import best, final_score, run_cell, sweep, winners
 
 __all__ = [
     "N_EPISODES",
@@ -21,6 +22,8 @@ __all__ = [
     "recipe",
     "run_cell",
     "ship",
+    "ship_snapshots",
+    "shrink",
     "sweep",
     "train",
     "winners",

@@ -424,25 +424,3 @@ def winners(rows: Iterable[dict], by: str = "kl") -> list[dict]:
 def weights_of(row: dict, folder: str | Path) -> Path:
     """Where the network of a row lies in a sweep's folder."""
     return checkpoints.path_of(row["name"], row["seed"], Path(folder) / "weights" / row["key"])
-
-
-def ship(
-    row: dict, folder: str | Path, to: str | Path | None = None, dtype: torch.dtype = torch.float32
-) -> Path:
-    """Copy a row's network and record to where networks are loaded from by name.
-
-    Args:
-        to: the target; the package's own folder by default.
-        dtype: of the stored numbers; if not float32, the scores are those of what is stored.
-    Returns:
-        the path of the copied weights.
-    """
-    model = checkpoints.load_file(weights_of(row, folder))
-    record = model.record
-    if dtype != torch.float32:
-        model.to(dtype).float()  # rounded, then computed with as usual
-        scores = final_score(
-            model, record["tunnel"], record["tunnel_config"], record["scores"]["n_episodes"]
-        )
-        record = record | {"scores": scores.to_dict()}
-    return checkpoints.save(model, record, row["name"], row["seed"], to, dtype)

@@ -758,7 +758,19 @@
   function build(tensors, note) {
     const Kind = ARCHITECTURES[note.architecture];
     if (!Kind) throw new Error(`the page cannot run a network of the kind "${note.architecture}"`);
-    return new Kind(tensors, note);
+    return new Kind(scaled(tensors), note);
+  }
+
+  // Weights from what a file holds: large maps are whole numbers with a scale for each row.
+  function scaled(tensors) {
+    const result = {};
+    for (const [name, tensor] of Object.entries(tensors)) {
+      if (name.endsWith(".scale")) continue;
+      const scale = tensors[`${name}.scale`], columns = tensor.shape[tensor.shape.length - 1];
+      const data = scale ? tensor.data.map((v, i) => v * scale.data[Math.floor(i / columns)]) : tensor.data;
+      result[name] = { shape: tensor.shape, data };
+    }
+    return result;
   }
 
   // A network from the bytes of a .safetensors file.
@@ -769,8 +781,7 @@
 
   // ---- a run at many moments -------------------------------------------------------------------
 
-  // {steps, networks, note} from the bytes of a file as bayeswind_lib/checkpoints/snapshots.py writes
-  // it: maps are whole numbers with a scale for each row.
+  // {steps, networks, note} from the bytes of a file as bayeswind_lib/checkpoints/snapshots.py writes it.
   function snapshots(bytes) {
     const { tensors, note } = read(bytes), parts = new Map();
     for (const [name, tensor] of Object.entries(tensors)) {
@@ -779,18 +790,7 @@
       parts.get(step)[part] = tensor;
     }
     const steps = [...parts.keys()].sort((a, b) => a - b);
-    return { steps, networks: steps.map((step) => build(scaled(parts.get(step)), note)), note };
-  }
-
-  function scaled(tensors) {
-    const result = {};
-    for (const [name, tensor] of Object.entries(tensors)) {
-      if (name.endsWith(".scale")) continue;
-      const scale = tensors[`${name}.scale`], columns = tensor.shape[tensor.shape.length - 1];
-      const data = scale ? tensor.data.map((v, i) => v * scale.data[Math.floor(i / columns)]) : tensor.data;
-      result[name] = { shape: tensor.shape, data };
-    }
-    return result;
+    return { steps, networks: steps.map((step) => build(parts.get(step), note)), note };
   }
 
   // ---- fetching --------------------------------------------------------------------------------
