@@ -106,6 +106,7 @@ def test_a_shipped_network_shrinks_only_if_its_score_stays(shipped, monkeypatch)
     assert record["dtype"] == "int8"
     again = bw.training.final_score(checkpoints.load(name, 1), "bijection", record["tunnel_config"], 64)
     assert record["scores"]["kl"] == pytest.approx(again.kl, rel=1e-6)  # of what is stored
+    assert record["rounding"] == pytest.approx(moved)
     assert bw.training.shrink(name, 1) is None
 
 

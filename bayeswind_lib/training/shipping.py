@@ -53,16 +53,16 @@ def shrink(name: str, seed: int = 0) -> dict[str, float] | None:
     if model.record["dtype"] == "int8":
         return None
     with tempfile.TemporaryDirectory() as trial:
-        path, before, after = _save_rounded(model, name, seed, trial, torch.int8)
-        moved = {key: after[key] / before[key] - 1 for key in ("kl", "entropy_mae")}
+        path, before = _save_rounded(model, name, seed, trial, torch.int8)
+        moved = checkpoints.read_record(path)["rounding"]
         if all(abs(moved[key]) <= max(KEPT, KEPT_ERRORS * before[f"{key}_se"] / before[key]) for key in moved):
             for file in (path, path.with_suffix(".json")):
                 write_atomically(checkpoints.path_of(name, seed).parent / file.name, file.read_bytes())
     return moved
 
 
-def _save_rounded(model: nn.Module, name: str, seed: int, to: str | Path | None, dtype: torch.dtype) -> tuple[Path, dict, dict]:
-    """Where a network lies in a smaller type, and its scores before and after, on the same episodes."""
+def _save_rounded(model: nn.Module, name: str, seed: int, to: str | Path | None, dtype: torch.dtype) -> tuple[Path, dict]:
+    """Where a network lies in a smaller type, with the scores of what is stored, and its scores before."""
     record = model.record
     task, n_episodes = (record["tunnel"], record["tunnel_config"]), record["scores"]["n_episodes"]
     before = final_score(model, *task, n_episodes).to_dict()
@@ -70,8 +70,10 @@ def _save_rounded(model: nn.Module, name: str, seed: int, to: str | Path | None,
     path = checkpoints.save(model, record, name, seed, to, dtype, inputs)
     stored = checkpoints.load_file(path)
     after = final_score(stored, *task, n_episodes).to_dict()
-    checkpoints.write_record(path, stored.record | {"scores": after})
-    return path, before, after
+    finite = [key for key in ("kl", "entropy_mae") if "inf" not in (before[key], after[key])]
+    moved = {key: after[key] / before[key] - 1 for key in finite}
+    checkpoints.write_record(path, stored.record | {"scores": after, "rounding": moved})
+    return path, before
 
 
 def ship_snapshots(
