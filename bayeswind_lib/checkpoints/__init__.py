@@ -24,7 +24,7 @@ from bayeswind_lib.checkpoints.files import (
     write_atomically,
     write_tensors,
 )
-from bayeswind_lib.checkpoints.rounding import eight_bits, unpacked
+from bayeswind_lib.checkpoints.rounding import smaller, unpacked
 from bayeswind_lib.checkpoints.snapshots import Snapshots, load_snapshots, save_snapshots
 
 REQUIRED = ("name", "seed", "architecture", "config", "tunnel", "tunnel_config", "sha256")
@@ -62,8 +62,9 @@ def save(
         name: `<tunnel>-<architecture>[-classroom][-<variant>]`.
         seed: tells apart runs of one name.
         folder: where to; the package's own folder by default.
-        dtype: number type of the stored weights; int8 stands for eight bits a number in all large maps.
-        inputs: with int8, some hundred episodes' inputs, for which the rounding is chosen.
+        dtype: number type of the stored weights, float32, float16 or int8.
+        inputs: of some hundred episodes: only large maps are rounded then (`rounding.smaller`), and
+            with int8 for these inputs.
     Returns:
         the path of the weights; the record lies beside it with the suffix `.json`.
     Raises:
@@ -78,8 +79,8 @@ def save(
     if missing:
         raise ValueError(f"the record of {name} lacks {', '.join(missing)}")
     json.dumps(full, allow_nan=False)  # refuse what cannot be stored before anything is written
-    eight = dtype == torch.int8
-    tensors = eight_bits(model, inputs) if eight else {k: v.to(dtype) for k, v in model.state_dict().items()}
+    whole = {k: v.to(dtype) for k, v in model.state_dict().items()} if inputs is None else None
+    tensors = whole or smaller(model, inputs, dtype)
     full["sha256"] = write_tensors(path, tensors, {key: full[key] for key in BUILT_FROM})
     write_record(path, full)
     return path

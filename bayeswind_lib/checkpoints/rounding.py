@@ -1,6 +1,6 @@
 """Weights in eight bits a number: whole numbers -127..127, and a scale for each row of a map.
 
-`packed` rounds every number to the nearest step. `eight_bits` rounds a map's columns one after the
+`packed` rounds every number to the nearest step. `smaller` rounds a map's columns one after the
 other and corrects the columns still to come, so that the map does to the inputs that it reads what
 it did before: GPTQ (Frantar, Ashkboos, Hoefler and Alistarh 2023). At the same size the KL of the
 book's networks moves by a hundredth of what it moves by under rounding to the nearest step.
@@ -48,8 +48,8 @@ def unpacked(stored: Weights) -> dict[str, torch.Tensor]:
     }
 
 
-def eight_bits(model: nn.Module, inputs: torch.Tensor) -> dict[str, torch.Tensor]:
-    """What a file holds of a network: its maps as int8 with scales, all else as it is.
+def smaller(model: nn.Module, inputs: torch.Tensor, dtype: torch.dtype = torch.int8) -> dict[str, torch.Tensor]:
+    """What a file holds of a network: its large maps in a smaller type, all else as it is.
 
     "All else" are vectors, embeddings and maps with fewer than 32 inputs or outputs: in float16
     where that holds the very same numbers, in float32 otherwise.
@@ -57,15 +57,17 @@ def eight_bits(model: nn.Module, inputs: torch.Tensor) -> dict[str, torch.Tensor
     Args:
         model: any architecture of the book, float32.
         inputs: what the network reads, some hundred episodes of its tunnel.
+        dtype: of the large maps: int8, with scales `NAME.scale` (M, 1), or float16.
     """
     moments = input_moments(model, inputs)
     found = {}
     for name, x in model.state_dict().items():
-        if name in moments and min(x.shape) >= SMALLEST_MAP:
+        large = name in moments and min(x.shape) >= SMALLEST_MAP
+        if large and dtype == torch.int8:
             scale = scale_of(x)
             found |= {name: whole_numbers(x, scale, moments[name]), f"{name}.scale": scale}
         else:
-            found[name] = x.half() if torch.equal(x.half().float(), x) else x
+            found[name] = x.half() if large or torch.equal(x.half().float(), x) else x
     return found
 
 

@@ -17,8 +17,10 @@ from bayeswind_lib.training.recipe import Recipe
 from bayeswind_lib.training.sweep import final_score, fresh_episodes, weights_of
 
 ROUNDED_FOR = 1024  # episodes for whose inputs eight bits a number are chosen
-KEPT = 0.02  # the share by which KL and entropy error may move when a network that ships is stored smaller,
-KEPT_ERRORS = 0.5  # or, where the score itself is known less well, how many of its standard errors
+SMALLER = (torch.int8, torch.float16, torch.float32)
+# By how much a score may move when a network that ships is stored smaller: by a share of it, by so many
+# of its standard errors, or by so much in bits (tv: probability), whichever is most.
+KEPT, KEPT_ERRORS, KEPT_BITS = 0.02, 0.5, {"kl": 2e-8, "entropy_mae": 3e-5, "tv": 3e-5}
 
 
 def ship(
@@ -40,40 +42,48 @@ def ship(
 
 
 def shrink(name: str, seed: int = 0) -> dict[str, float] | None:
-    """Store a network that ships in eight bits a number, unless that moves its score.
+    """Store a network that ships in the smallest type that keeps its score: int8, float16, or as it is.
 
-    A score has moved by more than 2 % if that is also more than half its standard error.
+    It is kept if KL, entropy error and total variation move by at most 2 %, by half their standard
+    error, or by what no figure shows (2e-8 bits of KL, 3e-5 of the others), whichever is most.
 
     Returns:
-        by how much KL and entropy error moved, as a share, or None if the network is stored so already.
+        by how much the three moved, as a share; None if no smaller type keeps them.
     Raises:
         CheckpointError: if no such network ships.
     """
     model = checkpoints.load(name, seed)
-    if model.record["dtype"] == "int8":
-        return None
-    with tempfile.TemporaryDirectory() as trial:
-        path, before = _save_rounded(model, name, seed, trial, torch.int8)
-        moved = checkpoints.read_record(path)["rounding"]
-        if all(abs(moved[key]) <= max(KEPT, KEPT_ERRORS * before[f"{key}_se"] / before[key]) for key in moved):
-            for file in (path, path.with_suffix(".json")):
-                write_atomically(checkpoints.path_of(name, seed).parent / file.name, file.read_bytes())
-    return moved
+    for dtype in SMALLER[: SMALLER.index(getattr(torch, model.record["dtype"]))]:
+        with tempfile.TemporaryDirectory() as trial:
+            path, before, after = _save_rounded(model, name, seed, trial, dtype)
+            if all(_is_kept(key, before, after) for key in KEPT_BITS):
+                for file in (path, path.with_suffix(".json")):
+                    write_atomically(checkpoints.path_of(name, seed).parent / file.name, file.read_bytes())
+                return checkpoints.read_record(path)["rounding"]
+    return None
 
 
-def _save_rounded(model: nn.Module, name: str, seed: int, to: str | Path | None, dtype: torch.dtype) -> tuple[Path, dict]:
-    """Where a network lies in a smaller type, with the scores of what is stored, and its scores before."""
+def _is_kept(key: str, before: dict, after: dict) -> bool:
+    if "inf" in (before[key], after[key]):
+        return before[key] == after[key]
+    allowed = max(KEPT * before[key], KEPT_ERRORS * before[f"{key}_se"], KEPT_BITS[key])
+    return abs(after[key] - before[key]) <= allowed
+
+
+def _save_rounded(
+    model: nn.Module, name: str, seed: int, to: str | Path | None, dtype: torch.dtype
+) -> tuple[Path, dict, dict]:
+    """Where a network lies with its large maps in a smaller type; its scores before and, of what is stored, after."""
     record = model.record
     task, n_episodes = (record["tunnel"], record["tunnel_config"]), record["scores"]["n_episodes"]
     before = final_score(model, *task, n_episodes).to_dict()
-    inputs = fresh_episodes(model, *task, ROUNDED_FOR, seed=2).inputs if dtype == torch.int8 else None
+    inputs = fresh_episodes(model, *task, ROUNDED_FOR, seed=2).inputs
     path = checkpoints.save(model, record, name, seed, to, dtype, inputs)
     stored = checkpoints.load_file(path)
     after = final_score(stored, *task, n_episodes).to_dict()
-    finite = [key for key in ("kl", "entropy_mae") if "inf" not in (before[key], after[key])]
-    moved = {key: after[key] / before[key] - 1 for key in finite}
+    moved = {key: after[key] / before[key] - 1 for key in KEPT_BITS if "inf" not in (before[key], after[key])}
     checkpoints.write_record(path, stored.record | {"scores": after, "rounding": moved})
-    return path, before
+    return path, before, after
 
 
 def ship_snapshots(

@@ -10,23 +10,23 @@
   // before the download. Strict JSON: Python reads it too, and writes these files into the site.
   const FILES = {
     "bijection": {
-      "main": {"file": "bijection-transformer-classroom-seed0", "bytes": 608752},
-      "published": {"file": "bijection-transformer-seed0", "bytes": 5361616},
+      "main": {"file": "bijection-transformer-classroom-seed0", "bytes": 174992},
+      "published": {"file": "bijection-transformer-seed0", "bytes": 2752360},
       "run": {"file": "snapshots/bijection-transformer-classroom-snapshots-seed0", "bytes": 3303680},
-      "returning": {"name": "transformer, learned with surprises", "file": "bijection-transformer-classroom-replacement-convolution-seed0", "bytes": 307000},
+      "returning": {"name": "transformer, learned with surprises", "file": "bijection-transformer-classroom-replacement-convolution-seed0", "bytes": 168144},
       "rivals": [
-        {"name": "MLP that sees one token", "file": "bijection-mlp-classroom-seed0", "bytes": 273592},
-        {"name": "LSTM", "file": "bijection-lstm-classroom-seed0", "bytes": 304968},
-        {"name": "Mamba", "file": "bijection-mamba-classroom-seed0", "bytes": 123480}
+        {"name": "MLP that sees one token", "file": "bijection-mlp-classroom-seed0", "bytes": 148264},
+        {"name": "LSTM", "file": "bijection-lstm-classroom-seed0", "bytes": 161512},
+        {"name": "Mamba", "file": "bijection-mamba-classroom-seed0", "bytes": 77264}
       ]
     },
     "hmm": {
-      "main": {"file": "hmm-transformer-classroom-seed0", "bytes": 310654},
+      "main": {"file": "hmm-transformer-classroom-seed0", "bytes": 171790},
       "run": {"file": "snapshots/hmm-transformer-classroom-snapshots-seed0", "bytes": 3360720},
       "rivals": [
-        {"name": "MLP that sees one token", "file": "hmm-mlp-classroom-seed0", "bytes": 274254},
-        {"name": "LSTM", "file": "hmm-lstm-classroom-seed0", "bytes": 304134},
-        {"name": "Mamba", "file": "hmm-mamba-classroom-seed0", "bytes": 123246}
+        {"name": "MLP that sees one token", "file": "hmm-mlp-classroom-seed0", "bytes": 148918},
+        {"name": "LSTM", "file": "hmm-lstm-classroom-seed0", "bytes": 160694},
+        {"name": "Mamba", "file": "hmm-mamba-classroom-seed0", "bytes": 77022}
       ]
     }
   };
