@@ -490,7 +490,7 @@ def test_the_last_row_of_the_curve_is_what_the_weights_score(record):
     # Rounded weights: KL is quadratic in the error, the other two are linear. Bits.
     least = {"entropy_mae": 3e-5, "kl": 2e-8, "tv": 3e-5}
     for name in ("entropy_mae", "kl", "tv"):
-        rounding = {"rel": 1e-3} if exact else {"rel": 0.1, "abs": least[name]}
+        rounding = {"rel": 1e-3} if exact else {"rel": 0.12, "abs": least[name]}
         assert getattr(result, name) == pytest.approx(record["curve"][-1][name], **rounding), name
 
 

@@ -497,8 +497,7 @@ def test_ship_copies_under_the_networks_name(alone, tmp_path):
     assert small.record["recipe"] == original.record["recipe"]
     again = training.final_score(small, small.record["tunnel"], small.record["tunnel_config"], 32)
     assert small.record["scores"] == json.loads(json.dumps(again.to_dict()))  # of what is stored
-    assert small.record["scores"]["kl"] != rows[2]["kl"]
-    assert math.isclose(small.record["scores"]["kl"], rows[2]["kl"], rel_tol=0.05)
+    assert math.isclose(small.record["scores"]["kl"], rows[2]["kl"], rel_tol=1e-6)  # it has no large map
 
 
 # The command line.

@@ -30,8 +30,8 @@ def ship(
 
     Args:
         to: the target; the package's own folder by default.
-        dtype: of the stored numbers (int8: see `checkpoints.rounding`); if not float32, the scores
-            are those of what is stored.
+        dtype: in which large maps are stored, float32, float16 or int8 (see `checkpoints.rounding`);
+            if not float32, the scores are those of what is stored.
     Returns:
         the path of the copied weights.
     """
