@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import json
 import re
 import shutil
@@ -92,7 +93,10 @@ class Canaries:
 
     def __init__(self, nice: int = 0, **environ: str):
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        self.process = subprocess.Popen(["nice", "-n", str(nice), sys.executable, WORKER], env=single_threaded(**environ), **pipes)
+        self.process = subprocess.Popen([sys.executable, WORKER], env=single_threaded(**environ), **pipes)
+        if nice:
+            own = os.getpriority(os.PRIO_PROCESS, 0)
+            os.setpriority(os.PRIO_PROCESS, self.process.pid, own + nice)
 
     def run(self, notebook: Path, weights: Path, folder: Path, preset: str = "", spoil: bool = True) -> Spoilt:
         """Run a notebook's cells up to the first that fails, in a new folder; in another preset, if one is given.
