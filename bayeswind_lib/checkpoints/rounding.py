@@ -2,8 +2,8 @@
 
 `packed` rounds every number to the nearest step. `smaller` rounds a map's columns one after the
 other and corrects the columns still to come, so that the map does to the inputs that it reads what
-it did before: GPTQ (Frantar, Ashkboos, Hoefler and Alistarh 2023). At the same size the KL of the
-book's networks moves by a hundredth of what it moves by under rounding to the nearest step.
+it did before: GPTQ (Frantar, Ashkboos, Hoefler and Alistarh 2023). A network's record says under
+"rounding" by what share its scores moved.
 
 Axes: M outputs of a map, D inputs of a map, N inputs that were seen.
 """
@@ -44,7 +44,7 @@ def unpacked(stored: Weights) -> dict[str, torch.Tensor]:
     """Float32 weights from what a file holds, whole numbers times their scales."""
     return {
         name: x.float() * stored[f"{name}.scale"] if x.dtype == torch.int8 else x.float()
-        for name, x in stored.items() if f"{name.removesuffix('.scale')}.scale" != name
+        for name, x in stored.items() if not name.endswith(".scale")
     }
 
 
