@@ -178,6 +178,22 @@ def test_the_ladder_is_of_one_size():
         assert max(counts) < 1.6 * min(counts) and max(counts) <= 200_000, (name, counts)
 
 
+@each_tunnel
+def test_training_works_out_equal_inputs_once_and_learns_the_same(tunnel):
+    model, episodes = lively("token", tunnel).requires_grad_(), tunnel.sample(64, rng(2))
+    rows, found = [], []
+    model.blocks[0].register_forward_hook(lambda block, x, y: rows.append(x[0].shape[:2].numel()))
+    for training in (True, False):
+        logits = model.train(training)(episodes.inputs)
+        model.zero_grad()
+        logits.square().mean().backward()
+        found.append((logits.detach(), torch.cat([p.grad.flatten() for p in model.parameters()])))
+    for once, each in zip(*found, strict=True):
+        assert torch.allclose(once, each, rtol=1e-4, atol=1e-5 * each.abs().max())
+    scored = episodes.inputs[:, model.scored_positions(episodes.inputs.shape[1])].tolist()
+    assert rows[0] == len({(place, str(given)) for one in scored for place, given in enumerate(one)}) < rows[1]
+
+
 @each_context
 def test_a_fresh_network_is_almost_sure_of_nothing(context):
     """Before training the guess is nearly uniform: a score near the uniform guess proves no failure."""
