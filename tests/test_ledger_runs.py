@@ -250,6 +250,53 @@ def test_accuracies_count_upwards(stored):
     assert bw.ledger.row("recall-lstm-tuned")["status"] == "not settled"
 
 
+CURRICULUM = "recall-transformer-classroom-curriculum-rotary"
+
+
+def in_queue(tmp_path, **changes) -> None:
+    """The queue's record with the runs of one network, one a seed, as if they had ended so."""
+    found = [row(cell, **{"accuracy": 1.0, "kl": 1e-6} | changes) for cell in trained.cells("queue") if cell.name == CURRICULUM]
+    (tmp_path / "queue.json").write_text(json.dumps({"runs": found}))
+
+
+def test_the_queue_decides_whether_the_transformer_binds(stored, tmp_path):
+    stored(plain("recall-transformer-classroom", (3.0,) * 3, accuracy=0.125))
+    before = bw.ledger.row("recall-transformer-v3")
+    assert before["status"] == "not settled" and before["measured"] is None
+    in_queue(tmp_path)
+    found = bw.ledger.row("recall-transformer-v3")
+    assert (found["status"], found["measured"]) == ("reproduced", 100.0) and len(found["seeds"]) >= 3
+    for spoilt in ({"accuracy": 0.125}, {"schedule_ended": False}):
+        in_queue(tmp_path, **spoilt)
+        assert bw.ledger.row("recall-transformer-v3")["status"] == "not settled"
+
+
+def test_the_grid_tells_a_plateau_from_what_a_curriculum_finds(stored, tmp_path):
+    def state() -> tuple[str, str]:
+        found = architectures.results("architectures", architectures.load_records(tmp_path))
+        return {result.name: result for result in found}["recall-transformer-classroom"].state
+
+    stored(plain("recall-transformer-classroom", (4.9,) * 3) + controls("recall-transformer-classroom", 4.9))
+    assert state()[0] == "fails"
+    in_queue(tmp_path)
+    assert state()[0] == "partly" and "through a curriculum, in" in state()[1]
+    in_queue(tmp_path, kl=4.9)
+    assert state()[0] == "fails"
+
+
+def test_a_run_that_is_in_two_records_counts_once(stored, tmp_path):
+    in_queue(tmp_path)
+    stored(json.loads((tmp_path / "queue.json").read_text())["runs"])
+    both = bw.ledger.runs(CURRICULUM, plan="queue")
+    assert len({run["recipe_tag"] for run in both}) == len(both) >= 3
+
+
+def test_every_seed_of_the_curriculum_that_ended_binds():
+    found = bw.ledger.runs(CURRICULUM, plan="queue", schedule_ended=True)
+    assert len(found) >= 3 and min(run["accuracy"] for run in found) >= 0.995
+    assert bw.ledger.row("recall-transformer-v3")["status"] == "reproduced"
+
+
 def test_efforts_are_compared_and_their_null_deals_the_runs_out_again(stored):
     slow = [r | {"episodes_to": {"0.1": n}} for r, n in zip(plain("recall-mamba-classroom"), (20, 25, 30), strict=True)]
     fast = [r | {"episodes_to": {"0.1": 10}} for r in plain("recall-transformer-classroom")]

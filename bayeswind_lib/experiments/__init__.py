@@ -28,6 +28,7 @@ from bayeswind_lib.checkpoints import store
 from bayeswind_lib.probes.fixed import SEED
 from bayeswind_lib.training.environment import describe_environment
 from bayeswind_lib.training.performance import threads
+from bayeswind_lib.training.plans import Cell
 from bayeswind_lib.training.presets import N_EPISODES
 
 # By record: the file that measures it. These are made by `make records`, on one core.
@@ -100,6 +101,13 @@ def of_networks(models: Sequence[nn.Module], n_episodes: int) -> dict:
     for model in models:
         found.setdefault(model.record["name"], {})[str(model.record["seed"])] = network_entry(model, n_episodes)
     return {"networks": found}
+
+
+def queued() -> list[Cell]:
+    """The cells of the queue, the most wanted first."""
+    from bayeswind_lib.experiments.queue import entries
+
+    return [entry.cell for entry in entries()]
 
 
 def measured(name: str, n_episodes: int, **asked) -> dict:

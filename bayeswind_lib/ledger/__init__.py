@@ -18,14 +18,14 @@ from bayeswind_lib import experiments
 from bayeswind_lib.checkpoints import store
 from bayeswind_lib.ledger.claims import Claim, load_claims
 from bayeswind_lib.ledger.status import STATUSES, Evidence, gather, judge
-from bayeswind_lib.ledger.trained import mean_over_seeds, runs
+from bayeswind_lib.ledger.trained import FINISHED, mean_over_seeds, runs
 
 if TYPE_CHECKING:
     from torch import nn
 
     from bayeswind_lib.ledger.page import LedgerTable
 
-RECORDS = (*experiments.RECORDS, "runs")
+RECORDS = (*experiments.RECORDS, *FINISHED)
 
 
 def rows(folder: str | Path | None = None) -> list[dict]:
@@ -83,10 +83,10 @@ def record(name: str, folder: str | Path | None = None) -> dict:
 
     Raises:
         FileNotFoundError: if there is none of that name. While nothing has been trained, "runs"
-            is an empty list of runs.
+            and "queue" are empty lists of runs.
     """
     found = store.read(name, folder)
-    if found is None and name == "runs":
+    if found is None and name in FINISHED:
         return {"runs": []}
     if found is None:
         known = ", ".join(sorted(path.stem for path in store.records_folder().glob("*.json")))

@@ -6,7 +6,7 @@ divergence (KL) that is left of what knowing nothing scores on the same task:
   solved        at most a twentieth is left, and the network beats a short memory (see NEEDED)
   close         at most a twentieth is left, but a short memory is no worse
   partly        more, and neither another learning rate nor twice the budget would change it; or
-                solved with some seeds and not with others
+                solved with some seeds and not with others, or only through a curriculum
   fails         as partly, and nine tenths or more are left
   not settled   not solved, without that evidence
   not run yet   no finished run is stored
@@ -53,6 +53,8 @@ class Result:
         needed: the memory to beat, in words, and its share; None if none is stored for the task.
         controls: see `trained.controls`.
         longer: scores of the shipped network on longer inputs, by length.
+        staged, staged_shares: the runs of the same architecture through a curriculum, one a seed, and
+            what each leaves; of several curricula those with the lowest mean divergence.
     """
 
     name: str
@@ -66,6 +68,8 @@ class Result:
     needed: tuple[str, float] | None = None
     controls: dict | None = None
     longer: dict | None = None
+    staged: tuple[dict, ...] = ()
+    staged_shares: tuple[float, ...] = ()
 
     def mean(self, measure: str) -> tuple[float, float, int]:
         """Mean over seeds, its error, and how many seeds."""
@@ -85,6 +89,8 @@ class Result:
             return self._solved_or_close()
         if near:
             return "partly", f"solved or close in {near} of {len(self.shares)} seeds"
+        if staged := sum(share <= SOLVED for share in self.staged_shares):
+            return "partly", f"solved or close through a curriculum, in {staged} of {len(self.staged)} seeds"
         counts, lacking = controls_suffice(self.controls or {})
         if not counts:
             return "not settled", lacking
@@ -98,7 +104,7 @@ class Result:
 
 def load_records(folder: str | Path | None = None) -> dict[str, dict | None]:
     """The records that this page is made from."""
-    return {name: store.read(name, folder) for name in (*baselines.RECORDS.values(), "runs", "networks")}
+    return {name: store.read(name, folder) for name in (*baselines.RECORDS.values(), *trained.FINISHED, "networks")}
 
 
 def results(plan: str, records: dict[str, dict | None]) -> list[Result]:
@@ -122,14 +128,22 @@ def _result(cell, stored: list[dict], records: dict) -> Result:
     def share(divergence: float) -> float | None:
         return baselines.left_to_learn(divergence, recipe.tunnel, config, records)
 
-    left = share(kl) if n else None
+    left, staged = share(kl) if n else None, _staged(cell.name, stored)
     memory = baselines.value(baselines.baselines_of(recipe.tunnel, config, records), NEEDED.get(recipe.tunnel, ""))
     return Result(
         cell.name, recipe.tunnel, config, _label(cell.name), tuple(rows), tuple(others), left,
         () if left is None else tuple(share(float(row["kl"])) for row in rows),
         None if not memory else (baselines.LADDERS[recipe.tunnel][NEEDED[recipe.tunnel]], share(memory)),
         trained.controls(cell.name, stored), shipped,
+        tuple(staged), tuple(share(float(row["kl"])) for row in staged) if left is not None else (),
     )
+
+
+def _staged(name: str, stored: list[dict]) -> list[dict]:
+    """Plain runs of NAME-curriculum..., one a seed; of several such names those with the lowest mean divergence."""
+    names = sorted({row["name"] for row in stored if row["name"].startswith(f"{name}-curriculum")})
+    groups = [trained.plain_rows(one, stored) for one in names]
+    return min(groups, key=lambda rows: trained.mean_over_seeds(rows, "kl")[0], default=[])
 
 
 def _label(name: str) -> str:

@@ -221,7 +221,7 @@ def _links(row: dict, anchors: bool) -> str:
             f'<a href="../chapters/{name}.html">chapter {int(name[:2])}</a>'
             for name in row["chapters"]
         ]
-        if row["runs"] and row["network"] in trained.plain_recipes():
+        if row["runs"] and row["network"] in trained.names():
             parts.append(f'<a href="architectures.html#run-{row["network"]}">the runs</a>')
     return f"<small>{' · '.join(parts)}</small>"
 

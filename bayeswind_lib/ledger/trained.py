@@ -1,8 +1,9 @@
 """Training runs in the ledger: which of the stored rows are evidence for what.
 
-The record `runs` holds one row a finished run, of all plans of `training.plans` together. Rows of
-one name and seed differ in their recipe: the *plain* one is what the plan says, the others have
-another learning rate or twice the budget and tell whether a failure of the plain one is one.
+The record `runs` holds one row a finished run, of all plans of `training.plans` together, and the
+record `queue` one a run of the queue (`experiments/queue.toml`). Rows of one name and seed differ in
+their recipe: the *plain* one is what the plan says, the others have another learning rate or twice
+the budget and tell whether a failure of the plain one is one.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
+from bayeswind_lib import experiments
 from bayeswind_lib.checkpoints import store
 from bayeswind_lib.training.plans import PLANS, Cell, plan
 from bayeswind_lib.training.recipe import Recipe
 
 # Plans whose cells bear the names of other plans' cells.
 CONTROLS = ("rates", "doubled", "longer", "optimisers", "convergence")
+QUEUE = "queue"  # beside the plans: the cells of the queue
+FINISHED = ("runs", QUEUE)  # records of finished runs, in the order in which a run counts that is in both
 OWN_RECORD = ("variants",)  # plans whose results lie in a record of their own, not among the runs
 KINDS = ("plain", "rate", "doubled", "both", "longer", "unplanned", "other")
 TRIED = ("rate", "doubled", "both", "longer")  # what else was tried of a name
@@ -31,7 +35,7 @@ def runs(
 
     Args:
         name: of the network, for example "hmm-lstm-classroom"; None for all.
-        plan: only rows that a cell of this plan describes, recipe and all.
+        plan: only rows that a cell of this plan, or of the "queue", describes, recipe and all.
         folder: where the records lie; the package's own by default.
         filters: values that fields must have, for example tunnel="hmm", seed=0.
     Raises:
@@ -52,18 +56,17 @@ def runs(
 
 
 def stored_rows(folder: str | Path | None = None) -> list[dict]:
-    """All rows: those that the sweeps left, and those of shipped networks that no sweep trained."""
-    return all_rows({name: store.read(name, folder) for name in ("runs", "networks")})
+    """All rows: those that sweeps and the queue left, and those of shipped networks that neither trained."""
+    return all_rows({name: store.read(name, folder) for name in (*FINISHED, "networks")})
 
 
 def all_rows(records: dict[str, dict | None]) -> list[dict]:
     """`stored_rows` from records that were read already."""
-    rows = (records.get("runs") or {}).get("runs", [])
-    known = {(row["name"], row["seed"], row["recipe_tag"]) for row in rows}
-    return rows + [
-        row for row in _shipped_rows(records)
-        if (row["name"], row["seed"], row["recipe_tag"]) not in known
-    ]
+    found: dict[tuple, dict] = {}
+    for rows in (*((records.get(name) or {}).get("runs", []) for name in FINISHED), _shipped_rows(records)):
+        for row in rows:
+            found.setdefault((row["name"], row["seed"], row["recipe_tag"]), row)
+    return list(found.values())
 
 
 def _shipped_rows(records: dict[str, dict | None]) -> list[dict]:
@@ -99,10 +102,10 @@ def mean_over_seeds(rows: Iterable[dict], measure: str) -> tuple[float, float, i
     return statistics.mean(values), statistics.stdev(values) / math.sqrt(len(values)), len(values)
 
 
-@lru_cache(maxsize=len(PLANS))
+@lru_cache(maxsize=len(PLANS) + 1)
 def cells(name: str) -> tuple[Cell, ...]:
-    """The cells of a plan, built once."""
-    return tuple(plan(name))
+    """The cells of a plan, or of the "queue", built once."""
+    return tuple(experiments.queued() if name == QUEUE else plan(name))
 
 
 @lru_cache(maxsize=1)
@@ -114,6 +117,12 @@ def plain_recipes() -> dict[str, Recipe]:
             for cell in cells(group):
                 found.setdefault(cell.name, cell.recipe.but(seed=0, data_seed=0))
     return found
+
+
+@lru_cache(maxsize=1)
+def names() -> frozenset[str]:
+    """The networks whose runs the page of architectures shows: those of the plans and of the queue."""
+    return frozenset(plain_recipes()) | {cell.name for cell in cells(QUEUE)}
 
 
 def kind_of(row: dict) -> str:

@@ -127,7 +127,7 @@ class SequenceModel(nn.Module):
         scored = list(self.config.scored if scored is None else scored)
         step = scored[-1] - scored[-2] if len(scored) > 1 else length
         scored += range(scored[-1] + step, length, step)
-        return torch.tensor([position for position in scored if position < length])
+        return torch.tensor([position for position in scored if position < length], dtype=torch.long)
 
     def read_out(self, x: torch.Tensor) -> torch.Tensor:
         """Channels at scored positions to logits, in float32: (B, K, D) -> (B, K, Y)."""
