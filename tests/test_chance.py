@@ -77,6 +77,8 @@ def test_a_network_that_must_beat_its_null_is_never_reproduced_by_it():
         ("not reproduced", None, "smaller than published", 1.5, "falls to its null"),
         ("not reproduced", None, "smaller than published", 5.0, "falls otherwise"),
         ("not settled", None, "", None, "open"), ("not testable", None, "", None, "not testable"),
+        ("not settled", None, "no better than chance, but", 1.5, "at its null, without controls"),
+        ("not settled", None, "outside the band, but", 5.0, "open"), ("needs public weights", None, "", None, "needs public weights"),
     ],
 )
 def test_verdicts(status, null_status, reason, measured, verdict):

@@ -275,7 +275,7 @@ def test_ledger(call):
     rows = json.loads(out)
     assert len(rows) >= 5
     assert all(row.keys() >= LEDGER_KEYS for row in rows)
-    allowed = {"reproduced", "partly", "not reproduced", "not settled", "not testable"}
+    allowed = {"reproduced", "partly", "not reproduced", "not settled", "needs public weights", "not testable"}
     assert {row["status"] for row in rows} <= allowed
     assert len({row["id"] for row in rows}) == len(rows)
     code, out, _ = call("ledger")

@@ -24,6 +24,7 @@ from bayeswind_lib.ledger import page
 from bayeswind_lib.ledger.claims import FILE, Claim, half_unit, load_claims
 from bayeswind_lib.experiments import ablation, beliefs, bijection_baselines, facts, gradient, hmm_baselines, progress, recall_baselines, regression_baselines, settling
 from bayeswind_lib.ledger.status import STATUSES, Evidence, Null, judge
+from bayeswind_lib.ledger.trained import PLANS, cells
 
 NAMES = {
     "id", "source", "published", "measured", "standard_error", "seeds", "preset", "null", "null_low",
@@ -315,7 +316,7 @@ def test_the_level_of_a_network_has_two_sides(value, controls, status):
 
 
 def ratio(ours: dict, theirs: dict, **changes) -> tuple[str, str]:
-    claim = dataclasses.replace(CLAIM, test="within", band=[1.0, 9.0], over="hmm-mamba", **changes)
+    claim = dataclasses.replace(CLAIM, test="within", band=[1.0, 9.0], published="2.0", over="hmm-mamba", **changes)
     return judge(claim, Evidence(2.0, 0.1, NULL, runs=(ours,), base_runs=(theirs,)))
 
 
@@ -345,6 +346,142 @@ def test_at_least_as_large_has_to_lie_beyond_the_whole_range_of_the_null(value, 
     """The null runs from 1.1 to 1.3: what lies inside it, or below, is chance, however large the band lets it be."""
     claim = dataclasses.replace(CLAIM, test="at_least", band=1.0, published="1.0", measure="entropy_mae")
     assert judge(claim, Evidence(value, 0.1, NULL, controls=ENOUGH))[0] == status
+
+
+RECORD_ROW = dataclasses.replace(CLAIM, network=None, measure=None, record="probe_values", key="x", preset="paper", kind="code")
+INSIDE = Null(0.0072, 0.0069, 0.008, 20, "noise")
+
+
+@pytest.mark.parametrize(
+    ("changes", "value", "null", "status"),
+    [
+        ({"test": "within", "band": [0.0, 0.0075]}, 0.0070, INSIDE, "not reproduced"),  # among the draws
+        ({"test": "within", "band": [0.0, 0.0075]}, 0.0074, Null(0.004, 0.003, 0.005, 20, "n"), "not reproduced"),  # the null has it better
+        ({"test": "within", "band": [0.0, 0.0075]}, 0.0060, INSIDE, "reproduced"),
+        ({"test": "within", "band": [0.005, 0.0075]}, 0.0070, Null(0.02, 0.01, 0.03, 20, "n"), "reproduced"),
+        ({"test": "within", "band": [0.005, 0.0075]}, 0.0070, INSIDE, "not reproduced"),
+        ({"test": "within", "band": [0.006, 0.007], "partly": [0.005, 0.009]}, 0.0055, Null(0.0058, 0.0057, 0.0059, 20, "n"), "not reproduced"),
+        ({"test": "at_least"}, 0.0075, INSIDE, "not reproduced"),
+        ({"test": "at_least"}, 0.0081, INSIDE, "reproduced"),
+        ({"test": "at_least"}, 0.0081, Null(), "not settled"),
+        ({"test": "at_least", "of_null": True}, 0.0075, INSIDE, "reproduced"),
+        ({"test": "at_least", "null": {"key": "flipped/x"}}, 0.008, INSIDE, "reproduced"),  # the one true deal, the most extreme
+        ({"test": "at_least", "null": {"key": "flipped/x"}}, 0.0079, INSIDE, "not reproduced"),
+    ],
+)
+def test_a_record_s_success_lies_beyond_its_null_on_the_claim_s_side(changes, value, null, status):
+    claim = dataclasses.replace(RECORD_ROW, **changes)
+    assert judge(claim, Evidence(value, None, null, controls=ENOUGH))[0] == status
+
+
+def test_no_row_is_reproduced_inside_its_null_or_behind_it():
+    """Digits and samples aside, which are compared with a print, and what is said of random networks themselves."""
+    claims = {claim.id: claim for claim in load_claims()}
+    for row in rows():
+        claim = claims[row["id"]]
+        if row["status"] not in ("reproduced", "partly") or claim.of_null or row["kind"] == "reference" or row["test"] in ("digits", "samples", "fails"):
+            continue
+        low, high = (float(row[name]) for name in ("null_low", "null_high"))
+        above = row["test"] == "at_least" or (row["band"][0] != 0 and row["published"] > row["null"])
+        edge = row["null_what"] in ("the two arms exchanged at random", "the two networks of a seed exchanged") or row["base_runs"]
+        beyond = (row["measured"] > high or (edge and row["measured"] == high)) if above else row["measured"] < low
+        assert beyond, (row["id"], row["measured"], low, high)
+
+
+def test_what_is_said_of_random_networks_is_said_of_their_null():
+    about = [claim for claim in load_claims() if claim.of_null]
+    assert len(about) == 4 and all(re.search("random|untrained|not trained", claim.statement.lower()) for claim in about)
+
+
+@pytest.mark.parametrize(
+    ("controls", "preset", "status", "words"),
+    [
+        (ENOUGH, "paper", "not reproduced", "smaller"),
+        ({}, "paper", "not settled", "1 of at least 4 learning rates"),
+        (ENOUGH | {"kl_doubled": None}, "paper", "not settled", "the budget was not doubled"),
+        ({}, "exact", "not reproduced", "smaller"),  # an identity has no training
+    ],
+)
+def test_a_probe_s_failure_needs_the_controls_of_the_network_it_opened(controls, preset, status, words):
+    claim = dataclasses.replace(RECORD_ROW, test="at_least", band=None, published="0.9", preset=preset)
+    found = judge(claim, Evidence(0.5, None, Null(0.1, 0.1, 0.1, 20, "n"), controls=controls))
+    assert found[0] == status and words in found[1]
+
+
+def test_the_controls_of_an_opened_network_are_read_from_the_runs():
+    """One short plain run: no row that opened it says "not reproduced"."""
+    opened = [claim for claim in load_claims() if claim.opens]
+    assert len(opened) > 30
+    for claim in opened:
+        found = bw.ledger.row(claim.id)
+        if found["status"] == "not reproduced":
+            assert claim.test == "fails", claim.id  # which one success refutes
+        assert found["seeds"] == list(dict.fromkeys(seed for some in claim.opens.values() for seed in some)) or found["measured"] is None
+
+
+def test_probes_of_trained_networks_name_what_they_opened():
+    names = {record["name"] for record in checkpoints.shipped()} | {cell.name for plan in PLANS for cell in cells(plan)} | {"settling"}
+    for claim in load_claims():
+        assert set(claim.opens) <= names | {"bijection-transformer-paired"}, claim.id
+        if claim.record and claim.needs_controls and claim.kind != "reference" and not (claim.of_null or claim.missing):
+            assert claim.opens or claim.id.startswith("recurrence-"), claim.id
+
+
+def test_a_missing_standard_error_is_none_and_a_seed_is_a_network_s():
+    for row in rows():
+        if row["random_seed"] is not None:
+            assert row["random_seed"] not in row["seeds"], row["id"]
+        if row["standard_error"] == 0 and not row["network"]:
+            assert row["preset"] == "exact", row["id"]
+    probe, formula = bw.ledger.row("values-first-axis"), bw.ledger.row("bijection-parameters-paper")
+    assert probe["standard_error"] is None and probe["seeds"] == [0] and probe["random_seed"] == experiments.SEED
+    assert formula["standard_error"] == 0.0 and formula["seeds"] == []
+
+
+def test_what_was_picked_after_looking_is_partly_and_networks_that_disagree_settle_nothing():
+    null = Null(0.1, 0.1, 0.1, 20, "n")
+    claim = dataclasses.replace(RECORD_ROW, test="at_least", band=None, published="0.4", picked="the best of six")
+    assert judge(claim, Evidence(0.5, None, null)) == ("partly", "at least as large as published, by a reading that was picked after looking: the best of six")
+    plain = dataclasses.replace(claim, picked=None)
+    assert judge(plain, Evidence(0.5, None, null, others=(0.6,)))[0] == "reproduced"
+    status, reason = judge(plain, Evidence(0.5, None, null, others=(0.3,), controls=ENOUGH))
+    assert status == "not settled" and reason.endswith("do not agree: 0.5, 0.3")
+    undecided = dataclasses.replace(plain, published="0.9", cannot_refute="the base is unknown")
+    assert judge(undecided, Evidence(0.5, None, null, controls=ENOUGH)) == ("not settled", "smaller than published, but the base is unknown")
+
+
+def test_printed_ranges_count_from_end_to_end():
+    claim = dataclasses.replace(RECORD_ROW, test="digits", published="0.034", published_to="0.051", band=None)
+    for value, status in ((0.0336, "reproduced"), (0.045, "reproduced"), (0.0514, "reproduced"), (0.08, "not reproduced")):
+        assert judge(claim, Evidence(value, 0.0, NULL))[0] == status
+    assert bw.ledger.row("language-keys-phi-2")["band"] == pytest.approx([0.0335, 0.0515])
+
+
+def test_a_measured_value_can_be_told_from_its_threshold():
+    row = bw.ledger.row("frame-before-values")
+    assert float(page.measured(row)) == pytest.approx(row["measured"], rel=1e-3)  # it was shown as "1"
+    near = row | {"measured": 0.999996, "standard_error": None, "runs": []}
+    assert page.measured(near) == "0.999996" and page.measured(near | {"measured": 1.0}) == "1"
+
+
+def test_nobody_published_what_this_book_states():
+    printed = {"hmm-no-discontinuity", "hmm-mamba-beats-transformer", "gradient-routing-law", "gradient-value-law", "keys-cosine-paper-posterior"}
+    assert {row["kind"] for row in rows() if row["id"] in printed} == {"derived"}
+    for kind, heading in (("reference", "This book&#x27;s value"), ("paper", "Published")):
+        html = page.LedgerTable([row for row in rows() if row["kind"] == kind])._repr_html_()
+        assert heading.replace("&#x27;", "'") in html and (">Published" in html) == (kind == "paper")
+    mixed = page.LedgerTable([bw.ledger.row("bijection-uniform-l20"), bw.ledger.row("frame-before-values")])._repr_html_()
+    assert ">Published, or ours<" in mixed and "this book&#x27;s value" in mixed and "this book&#x27;s number for a published sentence" in mixed
+
+
+def test_rows_say_how_the_network_measured_differs_from_the_published_one():
+    config = checkpoints.load("hmm-transformer").config
+    for row in rows():
+        if row["network"] == "hmm-transformer":
+            assert f"{len(checkpoints.load('hmm-transformer').blocks)} layers of {config.width} channels" in row["note"], row["id"]
+    both = [bw.ledger.row(f"{tunnel}-transformer-{version}")["note"] for tunnel in ("bijection", "hmm") for version in ("v1", "v3")]
+    assert all("one document, two numbers" in note for note in both)
+    assert both[0].split("(")[0] in page.LedgerTable([bw.ledger.row("bijection-transformer-v1")])._repr_html_()
 
 
 def test_a_missing_ingredient_makes_it_not_testable_and_is_named():

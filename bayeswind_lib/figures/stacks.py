@@ -17,7 +17,7 @@ from bayeswind_lib.figures.words import largest_gap, sentence
 # What a verdict is called keeps its colour in every figure: green is never a failure.
 VERDICTS = {
     "reproduced": COLOURS[2], "partly": COLOURS[4], "not reproduced": COLOURS[1], "not settled": GREY,
-    "not testable": COLOURS[3],
+    "needs public weights": COLOURS[5], "not testable": COLOURS[3],
 }  # fmt: skip
 
 

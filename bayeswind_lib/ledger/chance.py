@@ -1,7 +1,7 @@
 """What the ledger says as a whole: whose claim a row is, which kind of null it has, and what chance does.
 
-`submitted` puts the middle of a row's null in the place of what was measured and judges again. A
-row whose null is "reproduced" as well has a threshold without power: its status tells nothing.
+`submitted` puts the middle of a row's null in the place of what was measured and judges it by the claim's
+threshold alone. A row whose null passes as well has a threshold without power: that it stands rests on what lies between the two.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bayeswind_lib.checkpoints import store
 from bayeswind_lib.ledger.claims import Claim
-from bayeswind_lib.ledger.status import STATUSES, Evidence, gather, judge
+from bayeswind_lib.ledger.status import STATUSES, Evidence, gather, judge_without_null
 
 PUBLISHED = ("paper", "code", "replication")  # kinds of rows with a number that somebody printed
 PAPERS = ("Paper I", "Paper II", "Paper III", "the recurrence")
@@ -26,7 +26,7 @@ PARTS = {
 NO_CHAPTER = "in no chapter"
 VERDICTS = (
     "stands", "stands, and so does its null", "with a condition", "falls to its null", "falls otherwise",
-    "open", "not testable",
+    "at its null, without controls", "open", "needs public weights", "not testable",
 )
 # Words in `null_what` and `how` that tell a null's kind; the first that fits counts.
 KINDS_OF_NULL = {
@@ -108,10 +108,10 @@ def under_null(claim: Claim, evidence: Evidence) -> str | None:
     if claim.missing or claim.test == "fails" or null.value is None or evidence.value is None:
         return None
     instead = dataclasses.replace(
-        evidence, value=null.value, shares=(), rescued=None, finished=True, check=None,
+        evidence, value=null.value, shares=(), rescued=None, finished=True, check=None, others=(),
         controls={"learning_rates": [1, 2, 3, 4], "kl": 1.0, "kl_doubled": 1.0},
     )
-    return judge(claim, instead)[0]
+    return judge_without_null(claim, instead)[0]
 
 
 def verdict(row: dict, null_status: str | None) -> str:
@@ -125,7 +125,9 @@ def verdict(row: dict, null_status: str | None) -> str:
         return VERDICTS[1] if null_status == "reproduced" else VERDICTS[0]
     if row["status"] == "not reproduced":
         return VERDICTS[3] if _at_its_null(row) else VERDICTS[4]
-    return {"partly": VERDICTS[2], "not settled": VERDICTS[5], "not testable": VERDICTS[6]}[row["status"]]
+    if row["status"] == "not settled" and row["measured"] is not None and _at_its_null(row):
+        return VERDICTS[5]
+    return {"partly": VERDICTS[2], "not settled": VERDICTS[6]}.get(row["status"], row["status"])
 
 
 def _at_its_null(row: dict) -> bool:

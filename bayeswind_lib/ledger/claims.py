@@ -53,6 +53,13 @@ class Claim:
     scale: float = 1.0
     read_against: str | None = None
     missing: str | None = None
+    weights: str | None = None
+    opens: dict[str, list[int]] = field(default_factory=dict)
+    also: list[str] = field(default_factory=list)
+    of_null: bool = False
+    picked: str | None = None
+    cannot_refute: str | None = None
+    note: str | None = None
     chapters: list[str] = field(default_factory=list)
 
     def __post_init__(self):
@@ -83,11 +90,33 @@ class Claim:
         return RECORDS[self.tunnel]
 
     @property
+    def exact(self) -> bool:
+        """Whether what is measured is a computation that nothing random enters: a formula, a count."""
+        return self.test == "digits" and self.preset == "exact"
+
+    @property
+    def needs_controls(self) -> bool:
+        """Whether a failure is one of networks trained here, and so needs the controls of their training.
+
+        Not of an identity, nor of a language model, which is what was released; the races of learning rates
+        hold their rates themselves.
+        """
+        if self.network:
+            return True
+        return self.preset != "exact" and (self.record.startswith("probe_") or self.record == "attention_variants")
+
+    @property
+    def command(self) -> str:
+        """What settles a row that waits for public weights, on a machine that reaches the hub."""
+        return f"python -m bayeswind_lib language {self.weights} --record"
+
+    @property
     def bounds(self) -> tuple[float, float]:
         """The lowest and highest measured value that counts as reproduced, ends included."""
         if self.test in ("digits", "samples"):
-            half = half_unit(self.published)
-            return self.value - half, self.value + half
+            ends = [self.published, self.published_to or self.published]
+            low, high = sorted(ends, key=float)
+            return float(low) - half_unit(low), float(high) + half_unit(high)
         if self.test == "at_least":
             return (self.value if self.band is None else float(self.band)), math.inf
         if self.test == "reaches":

@@ -15,12 +15,14 @@ from html import escape
 
 from bayeswind_lib.figures import words
 from bayeswind_lib.ledger import trained
+from bayeswind_lib.ledger.chance import PUBLISHED
 
 MARKS = {
-    "reproduced": "✓", "partly": "◐", "not reproduced": "✗", "not settled": "…", "not testable": "∅",
+    "reproduced": "✓", "partly": "◐", "not reproduced": "✗", "not settled": "…", "needs public weights": "↓", "not testable": "∅",
 }
 APART = 0.5  # of the largest value: so far apart seeds are shown one by one
 COLUMNS = ("Claim", "Published", "Measured here", "Null", "Status")
+OWN = {"reference": "this book's value", "derived": "this book's number for a published sentence"}
 
 STYLE = """<style>
 .bw-ledger { --ink: #1c2329; --quiet: #52606b; --line: #d5dee5; color: var(--ink); }
@@ -49,6 +51,7 @@ span.bw-status { display: inline-block; padding: 0.05rem 0.5rem; border-radius: 
 .bw-status-partly { background: #fdeec2; color: #5a4300; }
 .bw-status-not-reproduced { background: #fbd9d3; color: #7a1c0b; }
 .bw-status-not-settled { background: #e4e6ea; color: #33383f; }
+.bw-status-needs-public-weights { background: #d8e8f7; color: #12395c; }
 .bw-status-not-testable { background: #e6def5; color: #46307a; }
 @media (max-width: 640px) {
   div.bw-ledger table.bw-rows, .bw-rows tbody, .bw-rows tr, .bw-rows th, .bw-rows td { display: block; }
@@ -81,8 +84,9 @@ class LedgerTable:
         return text_table(self.rows)
 
     def _repr_html_(self) -> str:
-        heads = "".join(f'<th scope="col" role="columnheader">{name}</th>' for name in COLUMNS)
-        body = "\n".join(_html_row(row, self.anchors) for row in self.rows)
+        columns = (COLUMNS[0], _value_heading(self.rows), *COLUMNS[2:])
+        heads = "".join(f'<th scope="col" role="columnheader">{name}</th>' for name in columns)
+        body = "\n".join(_html_row(row, self.anchors, columns) for row in self.rows)
         caption = f"<caption>{escape(self.caption)}</caption>" if self.caption else ""
         return (
             f'{STYLE}<div class="bw-ledger"><table class="bw-rows" role="table">{caption}'
@@ -160,11 +164,23 @@ class Sentences:
         ) + "</div>"
 
     def _item(self, row: dict) -> str:
-        line = f"published {published(row)}, measured {measured(row)}, null {null(row)}"
+        line = f"{OWN.get(row['kind'], 'published')} {published(row)}, measured {measured(row)}, null {null(row)}"
         links = ", ".join(
             f'<a href="{self.chapters}{name}.html">chapter {int(name[:2])}</a>' for name in row["chapters"]
         )
         return f"<li>{escape(row['statement'])} <small>{escape(line)}{' · ' + links if links else ''}</small></li>"
+
+
+def _value_heading(rows: list[dict]) -> str:
+    """What stands over the values to compare with: nobody published those of this book.
+
+    >>> _value_heading([{"kind": "reference"}]), _value_heading([{"kind": "paper"}, {"kind": "derived"}])
+    ("This book's value", 'Published, or ours')
+    """
+    kinds = {row["kind"] for row in rows}
+    if kinds <= set(PUBLISHED):
+        return COLUMNS[1]
+    return "This book's value" if kinds == {"reference"} else "Published, or ours"
 
 
 def _counted(rows: list[dict]) -> str:
@@ -177,23 +193,28 @@ def _pill(status: str) -> str:
     return f'<span class="bw-status bw-status-{kind}">{MARKS[status]} {status}</span>'
 
 
-def _html_row(row: dict, anchors: bool) -> str:
+def _html_row(row: dict, anchors: bool, columns: Sequence[str] = COLUMNS) -> str:
     anchor = f' id="ledger-{row["id"]}"' if anchors else ""
     each = _each(row)
     cells = (
-        escape(published(row)) + _small(row["rule"] if row["runs"] or row["network"] else ""),
+        escape(published(row)) + _small(_own(row, columns)) + _small(row["rule"] if row["runs"] or row["network"] else ""),
         escape(measured(row)) + _small(each) + _small(_runs(row)),
         escape(_short(row["null"]) if row["draws"] else "none yet") + _small(_null_words(row)),
         _pill(row["status"]) + _small(row["reason"]),
     )
     tds = "".join(
         f'<td role="cell" data-label="{label}">{cell}</td>'
-        for label, cell in zip(COLUMNS[1:], cells, strict=True)
+        for label, cell in zip(columns[1:], cells, strict=True)
     )
-    claim = f"{escape(row['statement'])}{_small(row['source'])}{_beside(row, anchors)}{_links(row, anchors)}"
+    claim = f"{escape(row['statement'])}{_small(row['source'])}{_small(row['note'])}{_beside(row, anchors)}{_links(row, anchors)}"
     if anchors and row["kind"] != "reference":
         claim += f"<details><summary>how it is measured</summary>{escape(row['how'])}</details>"
     return f'<tr role="row"{anchor}><th scope="row" role="rowheader">{claim}</th>{tds}</tr>'
+
+
+def _own(row: dict, columns: Sequence[str]) -> str:
+    """Whose number it is, where the column's heading does not say so."""
+    return OWN.get(row["kind"], "") if columns[1] == "Published, or ours" else ""
 
 
 def _small(text: str | None) -> str:
@@ -267,7 +288,9 @@ def measured(row: dict) -> str:
     if row["runs"] or row["standard_error"]:
         return _with_error(value, row["standard_error"])
     one_end = row["published_text"].split(" ")[0]  # of a range, where one was printed
-    return _like(value, one_end) if row["status"] == "reproduced" else _short(value)
+    if row["test"] in ("digits", "samples") and row["status"] == "reproduced":
+        return _like(value, one_end)
+    return _told_apart(value, row["band"])
 
 
 def null(row: dict) -> str:
@@ -322,6 +345,19 @@ def _short(value: float | str) -> str:
     return _thousands(value) if abs(value) >= 1e5 else f"{value:.4g}"
 
 
+def _told_apart(value: float, band: Sequence[float | str]) -> str:
+    """Four digits, or as many more as it takes to tell a value from the ends of its band.
+
+    >>> _told_apart(80.0149, [80.0, "inf"]), _told_apart(0.99999, [0.0, 1.0]), _told_apart(0.794, [0.0, 1.0])
+    ('80.01', '0.99999', '0.794')
+    """
+    ends = [end for end in band if not isinstance(end, str) and end != value]
+    if not ends or abs(value) >= 1e5 or abs(value) < words.ROUNDING:
+        return _short(value)
+    texts = (f"{value:.{digits}g}" for digits in range(4, 13))
+    return next((text for text in texts if all(float(text) != end for end in ends)), f"{value:.12g}")
+
+
 def _thousands(value: float) -> str:
     return f"{value:,.0f}"
 
@@ -341,7 +377,7 @@ def _with_error(value: float | str, error: float | None) -> str:
 
 def text_table(rows: Sequence[dict]) -> str:
     """One line a row, columns aligned, then how many rows have each status."""
-    head = ("id", "published", "measured", "null", "status")
+    head = ("id", _value_heading(list(rows)).lower(), "measured", "null", "status")
     lines = [head] + [
         (row["id"], published(row), measured(row), null(row), f"{MARKS[row['status']]} {row['status']}")
         for row in rows

@@ -1,13 +1,15 @@
 """From a claim and what the records hold to a measured value, its null and a status.
 
 A status is one of
-  reproduced      a success lies in the claim's band and beyond its null; a failure lies in the band
-                  and has the controls below
-  partly          a success within twice the band's end; or a failure with another number
-  not reproduced  outside. That a network falls short counts only if its schedule ended, it is the
-                  best of at least 4 learning rates, and doubling the budget moved its KL by < 10 %;
-                  at classroom size it never counts against a published success
+  reproduced      a success lies in the claim's band and beyond the range of its null, on the claim's
+                  side of it; a failure lies in the band and has the controls below
+  partly          a success within twice the band's end, beyond the null too; a failure with another
+                  number; or a success whose reading was picked after looking
+  not reproduced  outside. That a network falls short, or what is found inside it, counts only if its
+                  schedule ended, it is the best of at least 4 learning rates, and doubling the budget
+                  moved its KL by < 10 %; at classroom size it never counts against a published success
   not settled     no finished run yet, or one falls short without that evidence
+  needs public weights  the model can be had from a model hub; one command settles the row
   not testable    an ingredient is missing that nobody can supply; the row names it
 """
 
@@ -23,13 +25,14 @@ from bayeswind_lib.checkpoints.store import lookup
 from bayeswind_lib.ledger import baselines, trained
 from bayeswind_lib.ledger.claims import Claim
 
-STATUSES = ("reproduced", "partly", "not reproduced", "not settled", "not testable")
+STATUSES = ("reproduced", "partly", "not reproduced", "not settled", "needs public weights", "not testable")
 MIN_LEARNING_RATES = 4
 MAX_KL_CHANGE = 0.10
 CHECK_ERRORS = 5.0  # standard errors between a formula and its sampled check
 SAMPLE_ERRORS = 4.0  # standard errors between a published sampled value and ours
 NEAR = 2.0  # times the highest value that counts: so far a network is "partly" there
 MIN_DEALS = 20  # ways to deal out the seeds of two networks: 3 and 3 have so many
+DEALT = ("flipped/", "dealt_seeds/")  # nulls that deal out or exchange the same runs
 MATCHED = 0.10  # by how much parameters and episodes of two networks may differ in a fair ratio
 
 
@@ -49,7 +52,8 @@ class Evidence:
     """What was measured here for one claim.
 
     Attributes:
-        value, standard_error: in the claim's unit; value None if nothing was measured.
+        value, standard_error: in the claim's unit; value None if nothing was measured, error None if
+            nobody measured one, 0 only of what is exact.
         null: what stands beside it.
         runs: one dict a seed, with its score, device, minutes and commit.
         base_runs: the same of the network that it is divided by.
@@ -60,6 +64,7 @@ class Evidence:
         controls: what shows that a failure is one (see `failure_counts`).
         rescued: the best score among the finished runs at other rates or of twice the budget.
         smaller: what a network of classroom size scores, where one of the published size is lacking.
+        others: the same number from the other networks that the claim's `also` names.
     """
 
     value: float | None = None
@@ -75,6 +80,7 @@ class Evidence:
     controls: dict = field(default_factory=dict)
     rescued: float | None = None
     smaller: dict | None = None
+    others: tuple[float, ...] = ()
 
 
 def gather(claim: Claim, records: dict[str, dict | None]) -> Evidence:
@@ -91,20 +97,39 @@ def _from_record(claim: Claim, records: dict) -> Evidence:
     value = _number(lookup(record, claim.key))
     if value is None:
         return Evidence(null=_null(claim, records))
-    about = {"seed": record["seed"], "device": record["device"], "minutes": None, "commit": record["commit"]}
+    about = {"device": record["device"], "minutes": None, "commit": record["commit"]}
+    seeds = dict.fromkeys(seed for some in claim.opens.values() for seed in some)
     check = check_se = published_se = None
-    error = _number(lookup(record, claim.key + "_se")) or 0.0
+    error = _number(lookup(record, claim.key + "_se"))
+    if error is None and claim.exact:
+        error = 0.0
     if claim.test == "samples":
         task = "/".join(claim.key.split("/")[:2])
-        published_se = error * math.sqrt(lookup(record, f"{task}/n_episodes") / claim.episodes)
+        published_se = (error or 0.0) * math.sqrt(lookup(record, f"{task}/n_episodes") / claim.episodes)
     elif claim.key.startswith("tasks/"):
         path = re.sub("/(baselines|constants|leak)/", r"/sampled/\1/", claim.key, count=1)
         check, check_se = _number(lookup(record, path)), _number(lookup(record, path + "_se"))
     return Evidence(
-        value * claim.scale, error * claim.scale, _null(claim, records), (about,),
+        value * claim.scale, _scaled(error, claim.scale), _null(claim, records),
+        tuple({"seed": seed} | about for seed in seeds or [None]),
+        controls=_controls_of_opened(claim, records), others=_others(claim, record),
         check=_scaled(check, claim.scale), check_se=_scaled(check_se, claim.scale),
         published_se=_scaled(published_se, claim.scale),
     )
+
+
+def _controls_of_opened(claim: Claim, records: dict) -> dict:
+    """The controls of the networks that a probe opened: of several, of the first that lacks some."""
+    if not claim.needs_controls:
+        return {}
+    rows = trained.all_rows(records)
+    found = [trained.controls(name, rows) for name in claim.opens]
+    return next((one for one in found if not controls_suffice(one)[0]), found[0] if found else {})
+
+
+def _others(claim: Claim, record: dict) -> tuple[float, ...]:
+    found = (_number(lookup(record, key)) for key in claim.also)
+    return tuple(value * claim.scale for value in found if value is not None)
 
 
 def _scaled(value: float | None, scale: float) -> float | None:
@@ -324,17 +349,53 @@ def _divided(null: Null, by: float) -> Null:
 
 def judge(claim: Claim, evidence: Evidence) -> tuple[str, str]:
     """The status of a claim and the reason for it."""
+    status, reason = judge_without_null(claim, evidence)
+    alone = claim.test in ("digits", "samples", "fails") or claim.kind == "reference" or claim.of_null
+    if alone or status not in ("reproduced", "partly"):
+        return status, reason
+    if evidence.null.value is None:
+        return "not settled", "no null stands beside it yet"
+    if not _beyond(claim, evidence):
+        return _if_failure_counts(claim, evidence, "no better than " + evidence.null.what)
+    return status, reason
+
+
+def _beyond(claim: Claim, evidence: Evidence) -> bool:
+    """Whether a value lies beyond all draws of its null, on the side on which the claim puts it.
+
+    That side is below for an error and for a band that begins at 0, above for a number that has to be
+    large, and else where the published value lies, seen from the null's middle. Seeds that are dealt out to two
+    networks, or exchanged between them, are once dealt as they were: that one has to be the most extreme.
+    """
+    value, null = evidence.value, evidence.null
+    dealt = claim.over or claim.null.get("key", "").startswith(DEALT)
+    above = claim.test == "at_least" or (claim.bounds[0] != 0 and claim.value > null.value)
+    if dealt:
+        return value >= null.high if above else value <= null.low
+    return value > null.high if above else value < null.low
+
+
+def judge_without_null(claim: Claim, evidence: Evidence) -> tuple[str, str]:
+    """The status by the claim's band and controls, whatever its null has; of a probe, of all networks opened."""
     if claim.missing:
         return "not testable", f"missing: {claim.missing}"
+    if evidence.value is None and claim.weights:
+        return "needs public weights", claim.command
     if evidence.value is None:
         return "not settled", _why_nothing(claim, evidence)
     if not evidence.finished:
         return "not settled", "the run's schedule had not ended"
+    if len({_inside(value, claim.bounds) for value in (evidence.value, *evidence.others)}) > 1:
+        values = ", ".join(f"{value:.2g}" for value in (evidence.value, *evidence.others))
+        return "not settled", f"the networks that were opened do not agree: {values}"
     judges = {
         "digits": _digits, "samples": _samples, "at_least": _at_least, "reaches": _reaches,
         "fails": _fails, "within": _within,
     }
-    return judges[claim.test](claim, evidence)
+    status, reason = judges[claim.test](claim, evidence)
+    if status == "reproduced" and claim.picked:
+        return "partly", f"{reason}, by a reading that was picked after looking: {claim.picked}"
+    return status, reason
 
 
 def _why_nothing(claim: Claim, evidence: Evidence) -> str:
@@ -377,7 +438,7 @@ def _agrees(evidence: Evidence) -> bool:
 def _samples(claim: Claim, evidence: Evidence) -> tuple[str, str]:
     """Two sampled numbers: both have an error, and the published one was rounded as well."""
     low, high = claim.bounds
-    margin = SAMPLE_ERRORS * math.hypot(evidence.standard_error, evidence.published_se)
+    margin = SAMPLE_ERRORS * math.hypot(evidence.standard_error or 0.0, evidence.published_se or 0.0)
     if _inside(evidence.value, (low - margin, high + margin)):
         return "reproduced", "the same within the errors of the two samples"
     unit = high - low
@@ -395,9 +456,9 @@ def _within(claim: Claim, evidence: Evidence) -> tuple[str, str]:
         return "reproduced", "inside the band"
     if claim.partly is not None and _inside(evidence.value, tuple(map(float, claim.partly))):
         return "partly", "outside the band, inside the wider one"
-    if claim.network and not claim.over and not claim.over_steps:
-        return _if_failure_counts(claim, evidence, "outside the band")
-    return "not reproduced", "outside the band"
+    if claim.over or claim.over_steps:
+        return "not reproduced", "outside the band"
+    return _if_failure_counts(claim, evidence, "outside the band")
 
 
 def _unequal(claim: Claim, evidence: Evidence) -> str:
@@ -433,9 +494,7 @@ def _at_least(claim: Claim, evidence: Evidence) -> tuple[str, str]:
         return "reproduced", "at least as large as published"
     if claim.partly is not None and evidence.value >= float(claim.partly):
         return "partly", "close to the published value, below it"
-    if claim.network:
-        return _if_failure_counts(claim, evidence, "smaller than published")
-    return "not reproduced", "smaller than published"
+    return _if_failure_counts(claim, evidence, "smaller than published")
 
 
 def _reaches(claim: Claim, evidence: Evidence) -> tuple[str, str]:
@@ -480,9 +539,12 @@ def _does_not_fail(claim: Claim, value: float) -> bool:
 
 
 def _if_failure_counts(claim: Claim, evidence: Evidence, reason: str) -> tuple[str, str]:
+    """ "not reproduced" with a reason, or "not settled" with what is lacking for that."""
+    if claim.cannot_refute:
+        return "not settled", f"{reason}, but {claim.cannot_refute}"
     if claim.preset == "classroom" and claim.kind != "derived":
         return "not settled", f"{reason}, at classroom size, which says nothing about the published network"
-    counts, lacking = failure_counts(evidence)
+    counts, lacking = failure_counts(evidence) if claim.needs_controls else (True, "")
     return ("not reproduced", reason) if counts else ("not settled", f"{reason}, but {lacking}")
 
 
@@ -499,7 +561,7 @@ def controls_suffice(controls: dict) -> tuple[bool, str]:
     """
     rates = set(controls.get("learning_rates", []))
     if len(rates) < MIN_LEARNING_RATES:
-        return False, f"{len(rates)} of at least {MIN_LEARNING_RATES} learning rates were tried"
+        return False, f"{max(1, len(rates))} of at least {MIN_LEARNING_RATES} learning rates were tried"
     before, best, after, both = (
         _number(controls.get(name)) for name in ("kl", "kl_best", "kl_doubled", "kl_both")
     )
