@@ -56,6 +56,38 @@ def standard_error(x: Sequence[float]) -> float:
     return float(np.std(x, ddof=1) / math.sqrt(len(x))) if len(x) > 1 else math.nan
 
 
+def share_interval(passed: int, n: int, level: float = 0.95) -> tuple[float, float]:
+    """Exact interval (Clopper and Pearson, 1934) of a probability of which `passed` of n independent trials tell.
+
+    >>> [round(end, 3) for end in share_interval(0, 10)]
+    [0.0, 0.308]
+    """
+    from scipy.stats import binomtest
+
+    found = binomtest(passed, n).proportion_ci(level, "exact")
+    return float(found.low), float(found.high)
+
+
+def clustered_interval(shares: Sequence[float], rng: np.random.Generator, draws: int = 2000, level: float = 0.95) -> tuple[float, float]:
+    """Percentile bootstrap of the mean of shares (n,), each of a cluster: clusters are drawn, not what is in them."""
+    x = np.asarray(shares, dtype=float)
+    means = x[rng.integers(len(x), size=(draws, len(x)))].mean(1)
+    return float(np.quantile(means, (1 - level) / 2)), float(np.quantile(means, (1 + level) / 2))
+
+
+def roc_area(right: Sequence[float], wrong: Sequence[float]) -> float:
+    """Area under the ROC curve: how often a right one has the larger number than a wrong one, ties by half.
+
+    >>> roc_area([2, 3], [1, 2])
+    0.875
+    """
+    from scipy.stats import rankdata
+
+    a, b = (np.asarray(x, dtype=float) for x in (right, wrong))
+    up = rankdata(np.concatenate([a, b]))[: len(a)].sum()
+    return float((up - len(a) * (len(a) + 1) / 2) / (len(a) * len(b)))
+
+
 def t_interval(x: Sequence[float], level: float = 0.95) -> tuple[float, float]:
     """Student's interval of the mean of few numbers (n,), n at least 2."""
     low, high = _student(np.asarray(x, dtype=float)[None], level)

@@ -295,3 +295,52 @@ def check_doubling(answer) -> Report:
         return None
 
     return grade("my_doubling", [single, order, composes])
+
+
+# --- another geometry ----------------------------------------------------------------------------
+
+
+def check_disguise(answer) -> Report:
+    """Grade `my_disguise(value, output, x)`: a head's two maps, its function kept and its values on one line.
+
+    `value` is (C, D), `output` (D, C), `x` the inputs (n, D); the answer is a new pair.
+    """
+
+    def drawn(seed):
+        rng, C, D = np.random.default_rng(seed), 4 + seed, 12
+        return rng.normal(size=(C, D)), rng.normal(size=(D, C)), rng.normal(size=(60, D)) * np.linspace(1, 2, D)
+
+    def both(seed):
+        value, output, x = drawn(seed)
+        new = answer(value.copy(), output.copy(), x.copy())
+        return (value, output, x), tuple(np.asarray(one, dtype=float) for one in new)
+
+    def shape():
+        (value, output, _), new = both(1)
+        shapes = tuple(one.shape for one in new)
+        return None if shapes == (value.shape, output.shape) else f"the maps are {value.shape} and {output.shape}, yours {' and '.join(map(str, shapes))}"
+
+    def function():
+        for seed in (1, 2, 3):
+            (value, output, x), (v, o) = both(seed)
+            want, got = x @ value.T @ output.T, x @ v.T @ o.T
+            if np.abs(got - want).max() > 1e-6 * np.abs(want).max():
+                if np.allclose(o, output):
+                    return "the values changed and the output map did not: what the head writes is another thing now, turn it back there"
+                return "what the head writes, output @ value @ x, has to stay: the two changes do not cancel, is the inverse on the right side?"
+        return None
+
+    def line():
+        for seed in (1, 2, 3):
+            (value, _, x), (v, _) = both(seed)
+            points = x @ v.T
+            sizes = np.linalg.svd(points - points.mean(0), compute_uv=False) ** 2
+            share = sizes[0] / sizes.sum()
+            before = np.linalg.svd((x - x.mean(0)) @ value.T, compute_uv=False) ** 2
+            if abs(share - before[0] / before.sum()) < 1e-6:
+                return f"the function is kept, and the first axis has {share:.0%} of the variance as before: a rotation or a common factor moves no share"
+            if share < 0.95:
+                return f"the function is kept; the first axis has {share:.0%} of the variance of the values, 95 % are wanted: stretch one direction more"
+        return None
+
+    return grade("my_disguise", [shape, function, line])

@@ -20,6 +20,7 @@ from bayeswind_lib.figures.planes import planes
 from bayeswind_lib.figures.plot import Plot, draw
 from bayeswind_lib.figures.points import baselines, dots, scatter_two_measures
 from bayeswind_lib.figures.portrait import phase_portrait
+from bayeswind_lib.figures.roc import Sign, roc_plane
 from bayeswind_lib.figures.simplex import on_simplex, simplex_clouds, simplex_trails
 from bayeswind_lib.figures.stacks import stacked
 from bayeswind_lib.figures.style import COLOURS, ORACLE, STYLE, style
@@ -31,6 +32,7 @@ __all__ = [
     "ORACLE",
     "STYLE",
     "Plot",
+    "Sign",
     "Table",
     "attention_map",
     "bands",
@@ -50,6 +52,7 @@ __all__ = [
     "phase_portrait",
     "planes",
     "quantity",
+    "roc_plane",
     "scatter_two_measures",
     "simplex_clouds",
     "simplex_trails",

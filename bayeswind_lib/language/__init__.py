@@ -9,6 +9,7 @@ from bayeswind_lib.language import (
     layouts,
     llama,
     manifold,
+    papers,
     prompts,
     smollm,
     sula,
@@ -19,5 +20,5 @@ from bayeswind_lib.language.smollm import NotHere, load_smollm, load_tokenizer
 
 __all__ = [
     "Layout", "Llama", "LlamaConfig", "NotHere", "axes", "diagnose", "edits", "fused", "hub", "layout_of", "layouts",
-    "llama", "load_smollm", "load_tokenizer", "manifold", "prompts", "read", "rebuilding_error", "smollm", "sula",
+    "llama", "load_smollm", "load_tokenizer", "manifold", "papers", "prompts", "read", "rebuilding_error", "smollm", "sula",
 ]

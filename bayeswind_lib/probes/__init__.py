@@ -17,6 +17,7 @@ from bayeswind_lib.probes import (
     progress,
     routing,
     settling,
+    twins,
     values,
 )
 from bayeswind_lib.probes.ablation import Bench, Effect, ablate, concentration, parts, swap
@@ -29,5 +30,5 @@ __all__ = [
     "Bench", "Effect", "Measured", "Site", "ablate", "ablation", "activations", "axes", "beliefs",
     "clusters", "concentration", "edit", "exchange", "filtering", "keys", "layers", "nulls", "parts",
     "progress", "report", "resume", "routing", "settling",
-    "shapes", "sites", "swap", "table", "untrained", "values",
+    "shapes", "sites", "swap", "table", "twins", "untrained", "values",
 ]

@@ -68,7 +68,7 @@ def mean_cosine(x: torch.Tensor, centred: bool = False, signed: bool = False) ->
     return (apart.sum((-2, -1)) - trace) / (n * (n - 1))
 
 
-def isotropic_cosine(n_channels: int) -> float:
+def isotropic_cosine(n_channels: float) -> float:
     """E|cos| of two independent vectors without a preferred direction, in closed form.
 
     Gamma(d / 2) / (sqrt(pi) Gamma((d + 1) / 2)).

@@ -196,7 +196,54 @@ DOUBLING_WRONG = [
     (lambda programs, p: (doubling_by_halves(programs, p)[0], doubling_by_halves(programs, p)[1] + 1), "needs no round"),
 ]
 
+# --- my_disguise(value, output, x) --------------------------------------------------------------
+
+
+def disguise_by_first_channel(value, output, x):
+    """The first channel is made a hundred times as loud, whatever the inputs are."""
+    loud = np.ones(len(value))
+    loud[0] = 100.0
+    return loud[:, None] * value, output / loud
+
+
+def _stretched(value, output, x, by=30.0, turn=None):
+    points = (x - x.mean(0)) @ value.T
+    axis = np.linalg.svd(points, full_matrices=False)[2][0]
+    A = np.eye(len(axis)) + by * np.outer(axis, axis)
+    A = A if turn is None else turn @ A
+    return A, value, output
+
+
+def _one_sided(value, output, x):
+    A, value, output = _stretched(value, output, x)
+    return A @ value, output
+
+
+def _wrong_side(value, output, x):
+    A, value, output = _stretched(value, output, x, turn=np.linalg.qr(np.random.default_rng(0).normal(size=(len(value),) * 2))[0])
+    return A @ value, output @ np.linalg.inv(A).T
+
+
+def _rotated(value, output, x):
+    Q = np.linalg.qr(np.random.default_rng(0).normal(size=(len(value),) * 2))[0]
+    return Q @ value, output @ Q.T
+
+
+def _a_little(value, output, x):
+    A, value, output = _stretched(value, output, x, by=0.5)
+    return A @ value, output @ np.linalg.inv(A)
+
+
+DISGUISE_WRONG = [
+    (_one_sided, "turn it back there"),
+    (_wrong_side, "inverse on the right side"),
+    (_rotated, "moves no share"),
+    (_a_little, "stretch one direction more"),
+    (lambda v, o, x: (o, v), "yours (12, 5) and (5, 12)"),
+]
+
 ANSWERS = {
+    "check_disguise": {"alternative": disguise_by_first_channel, "shape_stub": lambda v, o, x: (v, o), "wrong": DISGUISE_WRONG},
     "check_verdict": {"alternative": verdict_by_array, "shape_stub": lambda v, b, d: "stands", "wrong": VERDICT_WRONG},
     "check_by_chance": {"alternative": by_chance_by_steps, "shape_stub": lambda n, s, k: 0.5, "wrong": BY_CHANCE_WRONG},
     "check_seeds": {"alternative": seeds_by_product, "shape_stub": lambda n, level: 5, "wrong": SEEDS_WRONG},
