@@ -181,7 +181,7 @@ def test_the_records_counts_are_those_of_its_rows():
     assert max(row["apart"] for row in record["networks"] if "apart" in row) < 1e-6
     for i, name in enumerate(record["order"]):
         one, found = papers.BY_NAME[name], record["diagnostics"][name]
-        assert (one.threshold, one.low) == (found["threshold"], found["low_is_sign"])
+        assert one.threshold == pytest.approx(found["threshold"]) and one.low == found["low_is_sign"]
         for kind, counted in found["kinds"].items():
             some = [row["numbers"][i] for row in record["networks"] if row["kind"] == kind and row["numbers"][i] is not None]
             assert counted["n"] == len(some)

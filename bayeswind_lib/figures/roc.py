@@ -12,7 +12,7 @@ from bayeswind_lib.figures.style import COLOURS, DARK, GREY, MARKERS, NULL
 from bayeswind_lib.figures.words import largest_gap, number, sentence
 
 EDGE, COLUMN, ROW = 1.16, 1.22, 0.064  # where names begin to be led to, where they stand, and how far apart
-GRID, RISE = "#E3E5E8", 50  # colour of the grid; degrees by which the diagonal rises on the page
+GRID = "#E3E5E8"
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def roc_plane(signs: Mapping[str, Sign], *, first: str, then: str, x_label: str,
         for at in np.linspace(0, 1, 6):
             axes.plot([at, at, np.nan, 0, 1], [0, 1, np.nan, at, at], "-", color=GRID, linewidth=0.8, zorder=1)
         axes.plot([0, 1], [0, 1], **NULL)
-        axes.annotate("says nothing", (0.2, 0.225), rotation=RISE, rotation_mode="anchor", fontsize=10.5, color=GREY)
+        axes.annotate("dotted: a verdict says nothing", (0.36, 0.245), fontsize=10.5, color=GREY)
         for name, height in zip(order, heights, strict=True):
             sign = signs[name]
             kind = groups.index(sign.group)

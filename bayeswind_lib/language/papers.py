@@ -21,7 +21,6 @@ import torch
 from torch import nn
 
 from bayeswind_lib import scoring, stats
-from bayeswind_lib.dynamics import checks
 from bayeswind_lib.language import diagnose, manifold, own_networks
 from bayeswind_lib.probes import beliefs, keys, values
 from bayeswind_lib.probes.ablation import Bench, parts
@@ -172,17 +171,25 @@ def entropy_error(look: Look) -> float:
 
 @torch.enable_grad()
 def law_holds(look: Look) -> float:
-    """1 if the gradients at the scores of the last layer that attends are those of Paper II's law, else 0."""
-    model = copy.deepcopy(look.model).double()
-    layer = max(i for i, block in enumerate(model.blocks) if block.attends)
-    few = look.episodes[:8]
-    inputs = few.inputs.double() if few.inputs.is_floating_point() else few.inputs
-    done, upstream, truth = checks.opened(model, layer, inputs, few.targets)
-    leaf = done.scores.detach().clone().requires_grad_()
-    leaf.softmax(-1).backward(truth["pattern"])
-    law = checks.score_laws(done, upstream)["law"]
-    size = float(leaf.grad.abs().max())
-    return float(size == 0 or float((law - leaf.grad).abs().max()) < LAW_ERROR * size)
+    """1 if the gradients at the weights of the last layer that attends are those of Paper II's law, else 0.
+
+    The law: dL/dS_ij = A_ij (b_ij - mean of b under A_i), b_ij = u_i . v_j, with u the gradient where the heads hand over.
+    """
+    model = copy.deepcopy(look.model).double().requires_grad_()
+    block = next(block.attention for block in reversed(model.blocks) if block.attends)
+    few, kept = look.episodes[:8], {}
+    block.value.register_forward_hook(lambda m, x, y: kept.update(values=block.shared(block.heads(y))))
+    block.pattern.register_forward_hook(lambda m, x, y: kept.update(pattern=y) or y.retain_grad())
+    block.output.register_forward_hook(lambda m, x, y: kept.update(context=x[0]) or x[0].retain_grad())
+    answer = model(few.inputs.double() if few.inputs.is_floating_point() else few.inputs).log_softmax(-1)
+    (-(few.posterior * answer).sum(-1).mean()).backward()
+    leaf = kept["pattern"].detach().clamp(min=1e-300).log().requires_grad_()
+    leaf.softmax(-1).backward(kept["pattern"].grad)
+    u = kept["context"].grad.unflatten(-1, (block.n_heads, -1)).transpose(1, 2)
+    b = u @ kept["values"].detach().transpose(-2, -1)
+    A = kept["pattern"].detach()
+    law = A * (b - (A * b).sum(-1, keepdim=True))
+    return float(float((law - leaf.grad).abs().max()) <= LAW_ERROR * max(float(leaf.grad.abs().max()), 1e-200))
 
 
 # ---- Paper III
