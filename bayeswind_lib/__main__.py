@@ -1,4 +1,4 @@
-"""The command line: `python -m bayeswind_lib train | retrain | check | score | probe | page | sweep | queue | records | list | ledger`."""
+"""The command line: `python -m bayeswind_lib train | retrain | check | score | probe | page | sweep | queue | records | list | ledger | language`."""
 
 from __future__ import annotations
 
@@ -449,6 +449,27 @@ def _print_score(scores: dict) -> None:
         error = scores[f"{key}_se"]
         spread = f" +- {error:.6f}" if error is not None else ""
         typer.echo(f"  {label:18} {float(scores[key]):9.6f}{spread} {unit}")
+
+
+@app.command()
+def language(
+    model: Annotated[str, typer.Argument(help="A model of the hub (EleutherAI/pythia-410m), or a folder in its format.")],
+    record: Annotated[bool, typer.Option("--record", help="Measure all that the ledger asks of a public model, and store it.")] = False,
+    folder: Annotated[Path | None, typer.Option(help="Where the record lies; the ledger's own by default.")] = None,
+) -> None:
+    """The diagnostics of chapter 17 on a public language model; with --record, the ledger's rows about it are settled."""
+    from bayeswind_lib.language import NotHere, hub
+
+    if not record:
+        typer.echo(hub.report(model))
+        return
+    from bayeswind_lib.experiments.language import record_public
+
+    try:
+        record_public(model, folder, typer.echo)
+    except (NotHere, ValueError) as problem:
+        typer.echo(f"nothing was measured: {problem}", err=True)
+        raise typer.Exit(2) from None
 
 
 @app.command()

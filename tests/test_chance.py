@@ -124,3 +124,11 @@ def test_sentences_link_the_chapters_that_settle_them():
     html = shown._repr_html_()
     assert '<a href="12_used.html">chapter 12</a>' in html and "stands: 1" in html and "falls" not in html
     assert row["statement"].split(" ")[0] in html
+
+
+def test_open_rows_say_what_they_wait_for():
+    row = {"network": "a-net", "measured": None, "reason": "no such network"}
+    assert chance.waits_for(row) == "a training of a-net"
+    assert chance.waits_for(row | {"measured": 1.0, "reason": "above the band, but 1 of at least 4 learning rates were tried"}).endswith("a doubled budget of a-net")
+    known = {chance.waits_for(row) for row in bw.ledger.rows() if row["status"] == "not settled"}
+    assert len(known) < 40 and "a definition, a base or a second network" in known

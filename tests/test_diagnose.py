@@ -97,8 +97,10 @@ def test_cosines_of_keys_by_brute_force(small):
         assert found[layer] == pytest.approx(np.mean(heads))
     drawn = diagnose.random_cosines((4, 24), 60, rng())
     assert drawn.mean() == pytest.approx(manifold.expected_cosine(24), rel=0.1)
-    with pytest.raises(ValueError, match="fused map"):
-        diagnose.key_cosines(fused.TinyFused(torch.Generator(), 2, 8), fused.LAYOUT)
+    model = fused.TinyFused(torch.Generator().manual_seed(0), 2, 8)
+    maps = [layouts.part(layouts.part(block, fused.LAYOUT.attention), fused.LAYOUT.fused).weight for block in layouts.part(model, fused.LAYOUT.blocks)]
+    keys = [layouts.unfuse(one.detach().double().T[None], fused.LAYOUT.order, 2)[1][0].numpy() for one in maps]
+    assert diagnose.key_cosines(model, fused.LAYOUT) == pytest.approx([np.mean([manifold.mean_cosine(head) for head in one]) for one in keys])
 
 
 # ---- statistics

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 
 import pytest
 import torch
+from bayeswind_lib import ledger
+from bayeswind_lib.checkpoints import store
+from bayeswind_lib.experiments import language
 from bayeswind_lib.language import diagnose, hub, layouts, manifold, prompts
 
 
@@ -55,3 +59,35 @@ def test_without_a_name_a_model_or_the_package_one_line_says_so(tmp_path, monkey
     assert told.startswith("nothing was measured: nobody/no-such-model cannot be had here: ") and "\n" not in told
     monkeypatch.setitem(sys.modules, "transformers", None)
     assert hub.report("any/model") == "nothing was measured: any/model needs the package transformers: pip install transformers"
+
+
+PYTHIA = "language-values-pythia-410m-mixed-pc1"
+
+
+def test_a_record_of_public_weights_settles_its_rows(folder, tmp_path):
+    """One command: a model in a folder that bears the published one's name, here a small random one."""
+    records, model = tmp_path / "records", tmp_path / "Pythia-410m"
+    shutil.copytree(store.records_folder(), records)
+    shutil.copytree(folder, model)
+    waiting = {row["id"]: row for row in ledger.rows(records) if row["status"] == "needs public weights"}
+    assert len(waiting) > 30 and all(row["measured"] is None for row in waiting.values())
+    assert waiting[PYTHIA]["reason"].startswith("python -m bayeswind_lib language EleutherAI/pythia-410m --record (about 1.9 GB of memory and ")
+    found = language.record_public(str(model), records, lambda line: None, draws=20, per_count=3)
+    after = {id: ledger.row(id, records) for id in waiting}
+    settled = {id for id, row in after.items() if row["measured"] is not None}
+    assert settled == {id for id in waiting if "pythia-410m" in waiting[id]["reason"]} and len(settled) > 9
+    for id in settled:
+        assert after[id]["status"] in ("reproduced", "partly", "not reproduced") and after[id]["draws"] >= 20, id
+    row = after[PYTHIA]
+    assert row["status"] == "not reproduced" and row["measured"] == pytest.approx(100 * found["ledger"]["mixed natural pc1"])
+    assert row["standard_error"] == pytest.approx(100 * found["ledger"]["mixed natural pc1_se"]) and found["cost"]["peak_megabytes"] > 0
+
+
+def test_the_measured_numbers_are_those_of_a_second_way(folder):
+    model, tokenizer = hub.load(folder)
+    found = language.measure_public(model, hub.Plain(tokenizer), lambda line: None, draws=20, per_count=3)
+    values = diagnose.observe(model, prompts.prompts(hub.Plain(tokenizer), "mixed", "natural")).values[:, -1].astype(float)
+    x = (values - values.mean(0)) / values.std(0)
+    shares = torch.linalg.svdvals(torch.tensor(x)).square()
+    assert found["ledger"]["mixed natural pc1"] == pytest.approx(float(shares[0] / shares.sum()), rel=1e-6)
+    assert 0 <= found["ledger"]["mae"] <= 1 and found["shuffled"]["rho k"]["draws"] == 20

@@ -108,12 +108,16 @@ def key_cosines(model: nn.Module, layout: Layout | None = None) -> np.ndarray:
     columns of W_K; PyTorch stores them as rows.)
 
     Raises:
-        ValueError: for a model whose keys come out of a fused map: split its weight by `layouts.unfuse`.
+        ValueError: for a fused map that stores its outputs as columns (GPT-2).
     """
     layout = layout or layouts.layout_of(model)
-    if layout.fused:
-        raise ValueError("the keys come out of a fused map: split its weight by layouts.unfuse first")
     G = layouts.head_counts(model)[1]
+    if layout.fused:
+        fused = [layouts.part(layouts.part(block, layout.attention), layout.fused) for block in layouts.part(model, layout.blocks)]
+        if not all(isinstance(one, nn.Linear) for one in fused):
+            raise ValueError("the keys come out of a fused map that is no nn.Linear: split its weight by layouts.unfuse first")
+        keys = [layouts.unfuse(one.weight.detach().double().T[None], layout.order, G)[1][0] for one in fused]  # L of (G, D, C)
+        return np.array([np.mean([manifold.mean_cosine(head) for head in one.numpy()]) for one in keys])
     maps = [layouts.part(layouts.part(block, layout.attention), layout.parts[1]) for block in layouts.part(model, layout.blocks)]
     weights = [one.weight.detach().double().unflatten(0, (G, -1)).numpy() for one in maps]  # L of (G, C, D)
     return np.array([np.mean([manifold.mean_cosine(head.T) for head in weight]) for weight in weights])

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from bayeswind_lib.ledger.page import LedgerTable
 
-RECORDS = (*experiments.RECORDS, *FINISHED)
+RECORDS = (*experiments.RECORDS, "language_models", *FINISHED)
 
 
 def rows(folder: str | Path | None = None) -> list[dict]:

@@ -142,6 +142,18 @@ def _at_its_null(row: dict) -> bool:
     return row["null_low"] <= row["measured"] <= row["null_high"]
 
 
+def waits_for(row: dict) -> str:
+    """What a row that is not settled waits for, in a few words, the same for rows that one run would settle."""
+    reason = row["reason"]
+    if row["measured"] is None:
+        return f"a training of {row['network']}" if row["network"] else "a record of its own"
+    if "learning rates" in reason or "budget" in reason or "its KL" in reason:
+        return f"other learning rates and a doubled budget of {row['network'] or 'the networks that were opened'}"
+    if "at classroom size" in reason:
+        return f"a network of the published size in place of {row['network']}"
+    return "a definition, a base or a second network"
+
+
 def by_chance(n: int, share: float) -> tuple[float, float]:
     """How many of n independent true nulls pass at a rate `share`, and how often at least one does.
 

@@ -12,6 +12,11 @@ from bayeswind_lib.ledger.baselines import RECORDS
 
 FILE = Path(__file__).parent / "claims.toml"
 KINDS = ("paper", "code", "replication", "derived", "reference")
+PUBLIC_PARAMETERS = {  # billions, by the model cards
+    "EleutherAI/pythia-410m": 0.405, "meta-llama/Llama-3.2-1B": 1.236, "microsoft/phi-2": 2.780,
+    "mistralai/Mistral-7B-v0.1": 7.242, "EleutherAI/pythia-12b": 11.846,
+}
+PASSES, READ = 260, 10.0  # in float32 each pass reads all weights, GB/s; an estimate: a record keeps what it took
 TESTS = ("digits", "samples", "reaches", "fails", "at_least", "within")
 
 
@@ -54,6 +59,7 @@ class Claim:
     read_against: str | None = None
     missing: str | None = None
     weights: str | None = None
+    unsigned: bool = False
     opens: dict[str, list[int]] = field(default_factory=dict)
     also: list[str] = field(default_factory=list)
     of_null: bool = False
@@ -107,14 +113,18 @@ class Claim:
 
     @property
     def command(self) -> str:
-        """What settles a row that waits for public weights, on a machine that reaches the hub."""
-        return f"python -m bayeswind_lib language {self.weights} --record"
+        """What settles a row that waits for public weights, on a machine that reaches the hub, and what it takes."""
+        size = 4 * PUBLIC_PARAMETERS[self.weights]
+        takes = f"about {1.15 * size:.1f} GB of memory and {1 + PASSES * size / READ / 60:.0f} minutes"
+        return f"python -m bayeswind_lib language {self.weights} --record ({takes})"
 
     @property
     def bounds(self) -> tuple[float, float]:
         """The lowest and highest measured value that counts as reproduced, ends included."""
         if self.test in ("digits", "samples"):
             ends = [self.published, self.published_to or self.published]
+            if self.unsigned:
+                ends = [end.lstrip("-") for end in ends]
             low, high = sorted(ends, key=float)
             return float(low) - half_unit(low), float(high) + half_unit(high)
         if self.test == "at_least":

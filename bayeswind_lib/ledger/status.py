@@ -329,7 +329,8 @@ def _null(claim: Claim, records: dict) -> Null:
     scale = claim.scale if claim.record or claim.network else 1.0
     if "key" in spec:
         found = lookup(records.get(spec["record"]), spec["key"])
-        return _null_of(found, spec.get("scale", 1.0), NULLS[spec["key"].split("/")[0]])
+        path = spec["key"].split("/")  # NULL/... or, of one model of several, models/NAME/NULL/...
+        return _null_of(found, spec.get("scale", 1.0), NULLS[path[2] if path[0] == "models" else path[0]])
     record = records.get(spec.get("record", "bijection_baselines"))
     found = lookup(record, f"tasks/{spec['task']}/null/{spec['predictor']}/{spec['measure']}")
     return _null_of(found, scale, NULLS[spec["predictor"]])
