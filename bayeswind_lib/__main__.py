@@ -1,4 +1,4 @@
-"""The command line: `python -m bayeswind_lib train | retrain | check | score | probe | page | sweep | queue | records | list | ledger | language`."""
+"""The command line: `python -m bayeswind_lib train | retrain | check | score | probe | page | sweep | queue | record | records | list | ledger | language`."""
 
 from __future__ import annotations
 
@@ -316,6 +316,33 @@ def work_through(
         raise typer.Exit(130) from None
     typer.echo(f"{len(chosen) - left} of {len(chosen)} runs are done; the rows are in {record or queue.record_path()}")
     raise typer.Exit(1 if left else 0)
+
+
+@app.command("record")
+def speed_record(
+    task: Annotated[str | None, typer.Argument(help="Which task: see --list.")] = None,
+    show: Annotated[bool, typer.Option("--list", help="Train nothing: print the tasks and the records that stand.")] = False,
+    folder: Annotated[Path | None, typer.Option(help="Where the runs are kept; runs/record by default.")] = None,
+    file: Annotated[Path | None, typer.Option(help="The tasks with the recipes to try, a TOML file; the book's own by default.")] = None,
+    enter: Annotated[Path | None, typer.Option(help="Where a record is entered; the checkout's file by default.")] = None,
+    episodes: Annotated[int, typer.Option(help="Fresh episodes on which each network is scored.")] = 2000,
+) -> None:
+    """Try for a speed record: train a task's recipe in three seeds on one thread, and enter the result if it is one.
+
+    Stop it at any moment and start it again: what is done is skipped, the rest goes on where it was.
+    """
+    from bayeswind_lib.experiments import speed
+
+    if show or task is None:
+        for line in speed.listing(speed.tasks(file or speed.TASKS), enter):
+            typer.echo(line)
+        return
+    try:
+        found = speed.work(speed.task(task, file or speed.TASKS), folder or Path("runs") / "record", enter, episodes, typer.echo)
+    except training.Interrupted as stopped:
+        typer.echo(f"\n{stopped}")
+        raise typer.Exit(130) from None
+    raise typer.Exit(0 if found else 1)
 
 
 def _chosen_cells(plan: str, only: str | None, seeds: str | None) -> list[plans.Cell]:
