@@ -105,10 +105,10 @@ class Claim:
         """Whether a failure is one of networks trained here, and so needs the controls of their training.
 
         Not of an identity, nor of a language model, which is what was released; the races of learning rates
-        hold their rates themselves.
+        hold their rates themselves; and a claim about a diagnostic fails by any network that it misjudges.
         """
-        if self.network:
-            return True
+        if self.network or self.record == "probe_diagnostics":
+            return bool(self.network)
         return self.preset != "exact" and (self.record.startswith("probe_") or self.record == "attention_variants")
 
     @property
