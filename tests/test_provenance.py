@@ -11,6 +11,7 @@ from _support import ROOT
 import bayeswind_lib as bw
 from bayeswind_lib.ledger import provenance
 from bayeswind_lib.ledger.claims import load_claims
+from bayeswind_lib.ledger.page import LedgerTable
 
 TEXT = provenance.FILE.read_text("utf-8")
 
@@ -69,3 +70,15 @@ def test_the_page_lists_every_printed_value_once():
     page = (ROOT / "book/provenance.md").read_text("utf-8")
     assert page.count("\nReadings(printed)\n") == 1
     assert "book/provenance" in (ROOT / "_toc.yml").read_text("utf-8")
+
+
+def test_the_contradiction_inside_one_article_is_told():
+    (found,) = (e for e in provenance.Contradictions().entries if e["where"].startswith("Inside the article"))
+    assert all(number in found["what"] for number in ("3e-3", "7.5e-5", "0.007", "0.049"))
+    assert found["what"] in provenance.Contradictions()._repr_html_()
+
+
+def test_a_row_of_the_ledger_page_links_its_reading():
+    printed, computed = bw.ledger.row("hmm-lstm-v3"), bw.ledger.row("bijection-uniform-l20")
+    assert 'href="provenance.html#read-hmm-lstm-v3"' in LedgerTable([printed], anchors=True)._repr_html_()
+    assert "provenance.html" not in LedgerTable([printed])._repr_html_() + LedgerTable([computed], anchors=True)._repr_html_()

@@ -14,7 +14,7 @@ from decimal import Decimal
 from html import escape
 
 from bayeswind_lib.figures import words
-from bayeswind_lib.ledger import trained
+from bayeswind_lib.ledger import provenance, trained
 from bayeswind_lib.ledger.chance import PUBLISHED
 
 MARKS = {
@@ -242,6 +242,8 @@ def _links(row: dict, anchors: bool) -> str:
             f'<a href="../chapters/{name}.html">chapter {int(name[:2])}</a>'
             for name in row["chapters"]
         ]
+        if row["kind"] in provenance.NEED:
+            parts.append(f'<a href="provenance.html#read-{row["id"]}">where it was read</a>')
         if row["runs"] and row["network"] in trained.names():
             parts.append(f'<a href="architectures.html#run-{row["network"]}">the runs</a>')
     return f"<small>{' · '.join(parts)}</small>"

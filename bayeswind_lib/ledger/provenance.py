@@ -147,6 +147,20 @@ class Readings:
         return _table(("Value", "Published", "Read in"), lines)
 
 
+class Contradictions:
+    """Where documents, or parts of one, print what cannot all be true."""
+
+    def __init__(self, path: str | Path = FILE):
+        with open(path, "rb") as file:
+            self.entries = tomllib.load(file)["contradiction"]
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{entry['where']}: {entry['what']}" for entry in self.entries)
+
+    def _repr_html_(self) -> str:
+        return "<dl>" + "".join(f"<dt>{escape(e['where'])}</dt><dd>{escape(e['what'])}</dd>" for e in self.entries) + "</dl>"
+
+
 def _linked(document: Document) -> str:
     title = escape(document.title)
     return f'<a href="{document.url}">{title}</a>' if document.url else title
