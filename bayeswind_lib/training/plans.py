@@ -325,6 +325,24 @@ def ladder() -> list[Cell]:
     return cells
 
 
+# Bijections of six values from a set of N: by width, which N (all 720 are the plain bijection tunnel).
+WHICH_PRIOR = {64: (16, 32, 64, 128, 256, 512, 720), 32: (16, 64, 256), 16: (16, 64, 256)}
+PRIOR_STEPS = 4000
+
+
+def prior(budget: int = 1) -> list[Cell]:
+    """Bijections from a set of N maps, by N and width; each seed draws a set of its own. `experiments.prior` reads the snapshots."""
+    grid = [(width, n) for width, sizes in WHICH_PRIOR.items() for n in sizes]
+    return [
+        cell(
+            "bijection_set", "transformer", seed=seed, label=f"n{n}-w{width}",
+            tunnel_config={"n_maps": n, "map_seed": seed}, steps=budget * PRIOR_STEPS, n_snapshots=N_SNAPSHOTS, eval_every=400,
+            model_config={"n_layers": 2, "n_heads": 2 if width < 64 else 4, "width": width, "hidden": 4 * width},
+        )
+        for seed in SEEDS[:2] for width, n in grid if n < 720 or seed == 0
+    ]
+
+
 ADAMW_RATES = (5e-4, 1e-3, 2e-3, 4e-3, 8e-3)
 MUON_RATES = (5e-3, 1e-2, 2e-2, 4e-2, 8e-2)
 
@@ -361,6 +379,7 @@ PLANS: dict[str, Callable[[], list[Cell]]] = {
     "snapshots": snapshots,
     "frozen": frozen,
     "variants": variants,
+    "prior": prior,
 }
 
 
