@@ -316,6 +316,7 @@ def test_a_real_network_is_beside_its_oracle():
     (lambda: figures.attention_map(np.eye(3), ["x"]), "1 tokens for a pattern of 3"),
     (lambda: figures.lines({"a": [1, 2]}, exact="b"), "exact is 'b'"),
     (lambda: figures.lines({"a": [1, 2]}, [0]), "x has 1 points"),
+    (lambda: figures.lines({"a": [1, 2]}, [0, 1], log_x=True), "x begins at 0"),
     (lambda: figures.planes({}, {}), "panels is empty"),
     (lambda: figures.planes({"a": [[0, 1]]}, {"b": [1]}), "panels are a, but values are of b"),
     (lambda: figures.planes({"a": [[0, 1]]}, {"a": [1, 2]}), r"a has points of shape \(1, 2\)"),

@@ -280,4 +280,63 @@ def check_hybrid(answer) -> Report:
     return grade("my_hybrid", [forecast, itself, mixed])
 
 
-__all__ = ["check_calibration", "check_hybrid", "check_no_which", "check_posterior", "check_reweigh", "check_which"]
+# --- which prior -------------------------------------------------------------------------------
+
+
+def check_prior(answer) -> Report:
+    """Grade `my_prior(maps, keys, values, weight)`: the observer who gives a set of maps that prior weight, (V,)."""
+    everything = torch.tensor(list(itertools.permutations(range(4))))
+    maps = everything[torch.randperm(24, generator=_rng(6))[:9]]
+    keys = torch.randperm(4, generator=_rng(7))
+    values = maps[2][keys[:2]]  # two pairs of a map of the set
+
+    def says(weight, seen=2, y=values):
+        return torch.as_tensor(answer(maps.clone(), keys[: seen + 1].clone(), y[:seen].clone(), weight), dtype=torch.float64)
+
+    def mass(seen=2, y=values):
+        """P(pairs, next value), by listing: under the set, and under all maps."""
+        found = []
+        for some in (maps, everything):
+            left = some[(some[:, keys[:seen]] == y[:seen]).all(1)]
+            found.append(torch.bincount(left[:, keys[seen]], minlength=4).double() / len(some))
+        return found
+
+    def shape():
+        got = says(0.5)
+        if got.shape != (4,):
+            return f"4 values have 4 probabilities, yours has shape {tuple(got.shape)}"
+        return None if abs(float(got.sum()) - 1) < 1e-9 else f"probabilities of all values sum to 1, yours to {float(got.sum()):.3g}"
+
+    def ends():
+        few, many = mass()
+        if not _near(says(0.0), many / many.sum()):
+            return "with weight 0 all 24 maps are equally likely: the values that are left share evenly; yours do not"
+        if not _near(says(1.0), few / few.sum()):
+            return "with weight 1 only the maps of the set count, those that agree with the pairs; yours says something else"
+        return None
+
+    def between():
+        few, many = mass()
+        got, w = says(0.3), 0.3
+        want = w * few + (1 - w) * many
+        if _near(got, want / want.sum()):
+            return None
+        if _near(got, w * few / few.sum() + (1 - w) * many / many.sum()):
+            return "yours keeps the prior weight: pairs are evidence about the set too, and the weights move with them"
+        counts = w * few * 9 + (1 - w) * many * 24
+        if _near(got, counts / counts.sum()):
+            return "yours counts each map once: a map of the set has the prior w / N, one of all maps (1 - w) / V!"
+        return "each map has a prior weight; add up those of the maps that agree, value by value, and divide by their sum"
+
+    def contradicted():
+        inside = {tuple(f) for f in maps.tolist()}
+        other = next(f for f in everything if tuple(f.tolist()) not in inside and mass(3, f[keys])[0].sum() == 0)
+        got = says(0.9, 3, other[keys])
+        if not bool(got.isfinite().all()):
+            return "pairs that no map of the set agrees with leave the others: divide once, by the sum of both parts"
+        return None if _near(got.max(), 1.0) else "three pairs leave one value of four, also where the set is contradicted"
+
+    return grade("my_prior", [shape, ends, between, contradicted])
+
+
+__all__ = ["check_calibration", "check_hybrid", "check_no_which", "check_posterior", "check_prior", "check_reweigh", "check_which"]

@@ -44,6 +44,7 @@ def lines(
     y_label: str = "entropy (bits)",
     unit: str = "bits",
     log: bool = False,
+    log_x: bool = False,
     dotted: Collection[str] = (),
     joined: bool = True,
     title: str = "",
@@ -57,12 +58,12 @@ def lines(
             Without it the gap between the first curve and the others is said.
         x_label, y_label: words under and beside the axes, with the unit.
         unit: of the heights, for the text.
-        log: a logarithmic y axis.
+        log: a logarithmic y axis. log_x: a logarithmic x axis, for x above 0.
         dotted: labels of reference predictors, drawn dotted.
         joined: False draws points alone, where neighbours are not steps of one thing.
         title: above the axes.
     Raises:
-        ValueError: for no curves, curves of other lengths than x, or an `exact` that is none of them.
+        ValueError: for no curves, curves of other lengths than x, an `exact` that is none of them, or x of 0 or less with `log_x`.
     """
     heights = {label: array(curve) for label, curve in curves.items()}
     if not heights:
@@ -72,16 +73,23 @@ def lines(
     wrong = {label: curve.shape for label, curve in heights.items() if curve.shape != (len(x),)}
     if wrong:
         raise ValueError(f"x has {len(x)} points, but curves have shapes {wrong}")
+    if log_x and x.min() <= 0:
+        raise ValueError(f"x begins at {x.min():g}: a logarithmic axis has no place for it")
     if exact is not None and exact not in heights:
         raise ValueError(f"exact is {exact!r}, but the curves are {', '.join(heights)}")
     limits = value_range(np.concatenate(list(heights.values())), log)
 
     def paint(axes):
         set_range(axes.yaxis, limits)
+        if log_x:
+            axes.set_xscale("log")
         for line in _paint_lines(axes, x, heights, exact, limits, dotted):
             line.set_linestyle(line.get_linestyle() if joined else "none")
         axes.set(xlabel=x_label, ylabel=y_label, title=title)
-        whole_numbers(axes, x)
+        if log_x:
+            axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+        else:
+            whole_numbers(axes, x)
 
     base = exact if exact is not None else next(iter(heights))
     alt = f"{y_label} over {x_label}, {number(x[0])} to {number(x[-1])}. "
@@ -123,8 +131,11 @@ def _paint_lines(axes, x, heights, exact, limits: Range, dotted) -> list:
             mark_edges(axes, x, curve, limits, look["color"])
         drawn.append(line)
         ends.append(float(limits.place(curve[~np.isnan(curve)])[-1]))  # NaN: not drawn
-    room = 0.04 * (x[-1] - x[0]) or 0.5
-    axes.set_xlim(x[0] - room, x[-1] + room)
+    if axes.get_xscale() == "log":
+        axes.set_xlim(x[0] / (x[-1] / x[0]) ** 0.04, x[-1] * (x[-1] / x[0]) ** 0.04)
+    else:
+        room = 0.04 * (x[-1] - x[0]) or 0.5
+        axes.set_xlim(x[0] - room, x[-1] + room)
     label_ends(axes, drawn, ends)
     return drawn
 

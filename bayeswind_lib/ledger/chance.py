@@ -18,10 +18,11 @@ from bayeswind_lib.ledger.claims import Claim
 from bayeswind_lib.ledger.status import STATUSES, Evidence, gather, judge_without_null
 
 PUBLISHED = ("paper", "code", "replication")  # kinds of rows with a number that somebody printed
-PAPERS = ("Paper I", "Paper II", "Paper III", "the recurrence")
+PAPERS = ("Paper I", "Paper II", "Paper III", "the recurrence", "other authors")
 PARTS = {
     "From Bayes' rule to a trained network": (1, 8), "Inside a trained network": (9, 14),
     "How training sculpts it": (15, 16), "Language models": (17, 19),
+    "Your own": (20, 20),
 }
 NO_CHAPTER = "in no chapter"
 VERDICTS = (
@@ -45,6 +46,8 @@ def paper_of(row: dict) -> str:
     """Which of `PAPERS` a row belongs to: by its source, else by the chapter that takes it up."""
     if row["tunnel"] == "recurrence":
         return PAPERS[3]
+    if row["tunnel"] == "bijection_set":
+        return PAPERS[4]
     named = re.search(r"\bPapers? (III|II|I)\b", row["source"])
     if named:
         return f"Paper {named[1]}"

@@ -5,6 +5,7 @@ Axes of a grid: tunnel x architecture x variant x seed, or one recipe with one f
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -380,6 +381,7 @@ PLANS: dict[str, Callable[[], list[Cell]]] = {
     "frozen": frozen,
     "variants": variants,
     "prior": prior,
+    "prior-doubled": functools.partial(prior, 2),
 }
 
 

@@ -48,7 +48,7 @@ def agreeing(maps: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> to
     >>> agreeing(every_map(3), torch.tensor([[0, 1]]), torch.tensor([[2, 0]]))[0].tolist()
     [[2.0, 2.0, 2.0], [1.0, 1.0, 0.0]]
     """
-    (N, V), (B, K) = maps.shape, keys.shape
+    V, (B, K) = maps.shape[1], keys.shape
     maps = maps.to(keys.device)
     table = torch.nn.functional.one_hot(maps, V).float().flatten(1)  # (N, V * V): key, value; float32 counts exactly to 2^24
     shown = torch.nn.functional.one_hot(keys * V + values, V * V).float().cumsum(1)
@@ -163,8 +163,11 @@ class BijectionSet(Bijection):
 
     def episodes(self, keys: torch.Tensor, values: torch.Tensor) -> Episodes:
         """Episodes from chosen keys and values of maps in the set, both int64 (B, K)."""
-        inputs = torch.stack([keys, values + self.n_values], dim=-1).flatten(1)[:, :-1].contiguous()
-        return Episodes(inputs, values, self._known(keys, values), {"keys": keys, "values": values})
+        return Episodes(self.tokens(keys, values), values, self._known(keys, values), {"keys": keys, "values": values})
+
+    def tokens(self, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        """The tokens that spell pairs, of whatever map: int64 (B, 2K - 1)."""
+        return torch.stack([keys, values + self.n_values], dim=-1).flatten(1)[:, :-1].contiguous()
 
     def _known(self, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
         truth = self.answers(keys, values)

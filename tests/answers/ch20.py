@@ -3,6 +3,8 @@
 The mistakes come with words of the hint that each must earn.
 """
 
+import itertools
+
 import torch
 
 # --- my_posterior(rolls, n_faces, strength) -----------------------------------------------------
@@ -179,6 +181,58 @@ HYBRID_WRONG = [
     (lambda a, b, t, e: _exact(a * b / (a * b).sum(), t, e), "where donor and own are the same"),
 ]
 
+# --- my_prior(maps, keys, values, weight) -------------------------------------------------------
+
+
+def prior_by_odds(maps, keys, values, weight):
+    """Each observer answers alone, and the odds of the set move with the evidence."""
+    few, n_few = _share(maps, keys, values)
+    many, n_many = _share(_all_maps(maps.shape[1]), keys, values)
+    evidence = weight * n_few, (1 - weight) * n_many
+    return (evidence[0] * few + evidence[1] * many) / sum(evidence)
+
+
+def _all_maps(n):
+    return torch.tensor(list(itertools.permutations(range(n))))
+
+
+def _share(maps, keys, values):
+    left = maps[(maps[:, keys[:-1]] == values).all(1)]
+    counts = torch.bincount(left[:, keys[-1]], minlength=maps.shape[1]).double()
+    return counts / max(1, len(left)), len(left) / len(maps)
+
+
+def _unmoved(maps, keys, values, w):
+    return w * _share(maps, keys, values)[0] + (1 - w) * _share(_all_maps(maps.shape[1]), keys, values)[0]
+
+
+def _each_once(maps, keys, values, w):
+    few, n_few = _share(maps, keys, values)
+    many, n_many = _share(_all_maps(maps.shape[1]), keys, values)
+    found = w * few * n_few * len(maps) + (1 - w) * many * n_many * 24
+    return found / found.sum()
+
+
+def _no_elimination(maps, keys, values, w):
+    few = _share(maps, keys, values)[0]
+    return (1 - w) / len(few) + w * few
+
+
+def _either(maps, keys, values, w):
+    if w in (0, 1):
+        return prior_by_odds(maps, keys, values, w)
+    few, many = _share(maps, keys, values), _share(_all_maps(maps.shape[1]), keys, values)
+    return few[0] if w * few[1] >= (1 - w) * many[1] else many[0]
+
+
+PRIOR_WRONG = [
+    (_unmoved, "keeps the prior weight"),
+    (_each_once, "counts each map once"),
+    (_no_elimination, "with weight 0"),
+    (_either, "add up those of the maps that agree"),
+    (lambda m, k, v, w: prior_by_odds(m, k, v, 0 * w), "with weight 1"),
+]
+
 ANSWERS = {
     "check_posterior": {
         "alternative": posterior_by_loop, "shape_stub": lambda x, n, a: torch.full((*x.shape, n), 1 / n).double(),
@@ -194,5 +248,9 @@ ANSWERS = {
     "check_hybrid": {
         "alternative": hybrid_by_joint, "shape_stub": lambda a, b, t, e: torch.full((e.shape[-1],), 1 / e.shape[-1]).double(),
         "wrong": HYBRID_WRONG,
+    },
+    "check_prior": {
+        "alternative": prior_by_odds, "shape_stub": lambda m, k, v, w: torch.full((m.shape[1],), 1 / m.shape[1]).double(),
+        "wrong": PRIOR_WRONG,
     },
 }
