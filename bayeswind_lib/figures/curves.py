@@ -272,6 +272,7 @@ def learning_curves(
     *,
     log: bool = True,
     levels: Mapping[str, float] | None = None,
+    marks: Mapping[str, Sequence[float]] | None = None,
     title: str = "",
 ) -> Plot:
     """A measure on the run's fixed evaluation episodes while the network was trained.
@@ -282,6 +283,7 @@ def learning_curves(
         measure: "kl", "entropy_mae", "tv" or "loss".
         log: a logarithmic y axis.
         levels: horizontal dotted lines by label, for example the score of a uniform guess.
+        marks: rings on the curves, by label the places on the x axis: where the stages of a curriculum ended.
     Raises:
         ValueError: if a record's curve lacks what is to be plotted.
     """
@@ -306,6 +308,8 @@ def learning_curves(
             drawn += axes.plot(where, limits.inside(y), label=label, **look)
             mark_edges(axes, where, y, limits, look["color"])
             ends.append(limits.place(y)[-1])
+            rings = array((marks or {}).get(label, []))
+            axes.plot(rings, limits.inside(np.interp(rings, where, y)), "o", markersize=9, fillstyle="none", color=look["color"])
         for label, level in levels.items():
             drawn.append(axes.axhline(level, label=label, **NULL))
             ends.append(level)
@@ -315,6 +319,9 @@ def learning_curves(
 
     parts = [f"{with_unit(words, unit)} over {x_words[x]}" + (", logarithmic." if log else ".")]
     parts += [_run_words(label, where, y, x, measure) for label, (where, y) in runs.items()]
+    parts += [
+        sentence(f"Rings on {label}: {', '.join(_count(v, x) for v in places)}") for label, places in (marks or {}).items()
+    ]
     parts += [sentence(f"Dotted line, {label}: {quantity(v, unit)}") for label, v in levels.items()]
     dotted = {f"{label} (dotted line)": ([np.nan], [level]) for label, level in levels.items()}
     rows = runs | dotted
