@@ -12,6 +12,7 @@ import torch
 import bayeswind_lib as bw
 from bayeswind_lib import training
 from bayeswind_lib.checkpoints.files import read_tensors
+from bayeswind_lib.experiments import curriculum
 from bayeswind_lib.training import loop
 
 FULL = {"n_pairs": 3, "n_queries": 2, "n_keys": 6, "n_values": 6, "filler": 0}
@@ -170,3 +171,54 @@ def test_a_stage_of_real_numbers_is_refused():
     wanted = training.recipe("regression", "transformer", "smoke", curriculum=({},))
     with pytest.raises(ValueError, match="stages end at an accuracy"):
         loop.start(wanted)
+
+
+# ---- the record `curriculum` ----------------------------------------------------------------------
+
+
+class Planted:
+    """A network whose attention is known: even everywhere, but for a pairing head and a match head."""
+
+    def __init__(self, task, episodes, planted=True):
+        self.n, self.episodes, self.planted = task.n_pairs, episodes, planted
+        self.scored = task.interface.scored
+
+    def attention_patterns(self, inputs):
+        (batch, length), first = inputs.shape, 4 * torch.arange(self.n)
+        even = torch.ones(length, length).tril() / torch.arange(1, length + 1)[:, None]
+        found = [even.expand(batch, 2, length, length).clone() for _ in range(2)]
+        if self.planted:
+            for pair in first.tolist():  # layer 0, head 1: each value looks at its key
+                found[0][:, 1, pair + 3] = torch.nn.functional.one_hot(torch.tensor(pair + 1), length).float()
+            asked = (self.episodes.latents["queries"][:, :, None] == self.episodes.latents["keys"][:, None]).int().argmax(-1)
+            for question, position in enumerate(self.scored):  # layer 1, head 0: the PAD looks at the asked value
+                found[1][:, 0, position] = torch.nn.functional.one_hot(4 * asked[:, question] + 3, length).float()
+        return found
+
+
+def test_planted_heads_are_found_and_even_attention_has_none():
+    task = bw.tunnels.Recall(4, 4, 8, 8, 0)
+    episodes = task.sample(32, torch.Generator().manual_seed(0))
+    found = curriculum.looking(Planted(task, episodes), task, episodes)
+    assert [found["pairing"][k] for k in ("from", "to", "layer", "head")] == ["value", "key", 0, 1]
+    assert [found["match"][k] for k in ("from", "to", "layer", "head")] == ["PAD", "value", 1, 0]
+    assert all((found[what]["own"], found[what]["others"]) == (1.0, 0.0) for what in found)
+    even = curriculum.looking(Planted(task, episodes, planted=False), task, episodes)
+    assert all(abs(even[what]["own"] - even[what]["others"]) < 1e-6 for what in even)
+
+
+def test_the_stored_circuit_is_of_the_run_that_ships():
+    stored = bw.ledger.record("curriculum")
+    network = bw.load(curriculum.NAME, curriculum.SEEDS[0])
+    run = stored["runs"][str(curriculum.SEEDS[0])]
+    assert run["stage_ends"] == run["stored_stage_ends"] == network.record["stage_ends"]
+    steps = [row["step"] for row in run["rows"]]
+    assert steps == sorted(set(steps)) and set(run["stage_ends"]) <= set(steps)
+    assert stored["stages"][-1] == network.record["tunnel_config"]
+
+
+def test_rings_mark_where_stages_ended():
+    curve = [{"episodes": n, "kl": 1.0 / (1 + n)} for n in (0, 100, 200)]
+    plain = bw.figures.learning_curves({"a": {"curve": curve}})
+    ringed = bw.figures.learning_curves({"a": {"curve": curve}}, marks={"a": [50, 150]})
+    assert "Rings on a: 50 episodes, 150 episodes" in ringed.alt and "Rings" not in plain.alt
