@@ -284,6 +284,15 @@ def test_the_grid_tells_a_plateau_from_what_a_curriculum_finds(stored, tmp_path)
     assert state()[0] == "fails"
 
 
+def test_the_queue_s_table_leaves_out_tunnels_that_the_page_does_not_compare(monkeypatch):
+    records, recall = architectures.load_records(), [cell for cell in trained.cells("queue") if cell.name == CURRICULUM]
+    odd = dataclasses.replace(recall[0], name="odd-transformer", recipe=dataclasses.replace(recall[0].recipe, tunnel="odd"))
+    monkeypatch.setattr(trained, "cells", lambda plan: (odd, *recall))
+    assert [result.name for result in architectures.results("queue", records)] == [CURRICULUM]
+    monkeypatch.undo()
+    assert CURRICULUM in repr(architectures.VariantTable("queue", "", records))
+
+
 def test_a_run_that_is_in_two_records_counts_once(stored, tmp_path):
     in_queue(tmp_path)
     stored(json.loads((tmp_path / "queue.json").read_text())["runs"])

@@ -108,11 +108,11 @@ def load_records(folder: str | Path | None = None) -> dict[str, dict | None]:
 
 
 def results(plan: str, records: dict[str, dict | None]) -> list[Result]:
-    """One result for every name in a plan, in the order of the plan."""
+    """One result for every name in a plan, in the order of the plan; tunnels that the page does not compare are left out."""
     stored = trained.all_rows(records)
+    compared = [cell for cell in trained.cells(plan) if cell.recipe.tunnel in TUNNELS]
     return [
-        _result(cell, stored, records)
-        for cell in {cell.name: cell for cell in reversed(trained.cells(plan))}.values()
+        _result(cell, stored, records) for cell in {cell.name: cell for cell in reversed(compared)}.values()
     ][::-1]
 
 
