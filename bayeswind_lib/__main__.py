@@ -331,7 +331,7 @@ def speed_record(
 
     Stop it at any moment and start it again: what is done is skipped, the rest goes on where it was.
     """
-    from bayeswind_lib.experiments import speed
+    from bayeswind_lib.training import speed
 
     if show or task is None:
         for line in speed.listing(speed.tasks(file or speed.TASKS), enter):

@@ -22,7 +22,7 @@ from bayeswind_lib import experiments
 from bayeswind_lib.checkpoints import store
 from bayeswind_lib.ledger import page
 from bayeswind_lib.ledger.claims import FILE, Claim, half_unit, load_claims
-from bayeswind_lib.experiments import ablation, beliefs, bijection_baselines, facts, gradient, hmm_baselines, progress, recall_baselines, regression_baselines, settling
+from bayeswind_lib.experiments import ablation, beliefs, bijection_baselines, diagnostics, facts, gradient, hmm_baselines, progress, recall_baselines, regression_baselines, settling
 from bayeswind_lib.ledger.status import STATUSES, Evidence, Null, judge
 from bayeswind_lib.ledger.trained import PLANS, cells
 
@@ -672,6 +672,7 @@ def small_records(monkeypatch):
     monkeypatch.setattr(ablation, "PUBLISHED", ())
     monkeypatch.setattr(ablation, "CLASSROOM", tuple((name, (0,)) for name in opened))
     monkeypatch.setattr(ablation, "COPIES_OF", opened)
+    monkeypatch.setattr(diagnostics, "candidates", lambda: [{"name": name, "seed": 0} for name in diagnostics.TRIAL])
     monkeypatch.setattr(gradient, "NAMES", ("hmm-transformer-classroom",))
     monkeypatch.setattr(gradient, "TUNNELS", ("bijection",))
     monkeypatch.setattr(beliefs, "PUBLISHED", ())
@@ -763,7 +764,7 @@ def test_a_damaged_record_is_named(tmp_path):
 
 
 def test_without_records_nothing_is_settled_but_what_is_not_testable(tmp_path):
-    assert {row["status"] for row in bw.ledger.rows(tmp_path)} == {"not settled", "not testable"}
+    assert {row["status"] for row in bw.ledger.rows(tmp_path)} == {"not settled", "not testable", "needs public weights"}
 
 
 def test_an_unfinished_run_is_not_settled(tmp_path):

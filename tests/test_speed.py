@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from bayeswind_lib.__main__ import app
 from bayeswind_lib.checkpoints import CheckpointError
-from bayeswind_lib.experiments import speed
+from bayeswind_lib.training import speed
 
 EASY = """
 [[tasks]]

@@ -2,9 +2,9 @@
 
 A network is right if its divergence from the exact posterior is below `RIGHT` bits. The families are all
 right transformers that ship in the two tunnels, each trained apart from the others, which attend in every
-layer and whose keys are free (not rotary). Of each family: the network as trained; six twins with the same answer and another geometry;
+layer and whose keys are free (not rotary). Of each family: the network as trained; six equivalents with the same answer and another geometry;
 one with the same geometry whose outcomes are renamed; two untrained copies. Beside them stand networks
-that learned half of it: snapshots, and shipped ones that fell short. Twins are no independent networks:
+that learned half of it: snapshots, and shipped ones that fell short. Equivalents are not independent networks:
 intervals of theirs draw families.
 
 networks: one row each, with the number and the verdict of every diagnostic. diagnostics: how many pass, by
@@ -28,7 +28,7 @@ from bayeswind_lib import checkpoints, stats, tunnels
 from bayeswind_lib.checkpoints.snapshots import load_snapshots
 from bayeswind_lib.language import own_networks
 from bayeswind_lib.language.papers import DIAGNOSTICS, Diagnostic, Look
-from bayeswind_lib.probes import nulls, twins
+from bayeswind_lib.probes import equivalents, nulls
 from bayeswind_lib.probes.fixed import SEED, rng_for
 from bayeswind_lib.scoring import entropy_bits
 
@@ -37,7 +37,7 @@ TUNNELS = ("bijection", "hmm")
 EPISODES, PROMPTS, COPIES = 96, 64, 2
 STEPS = {"bijection-transformer-classroom-snapshots": (23, 46, 131, 372), "hmm-transformer-classroom-snapshots": (46, 92, 185, 372)}
 TRIAL = ("bijection-transformer-classroom-posterior", "hmm-transformer-classroom")  # a family each, where few draws are asked for
-KINDS = ("trained", *twins.TWINS, "renamed", "untrained", "half learned")
+KINDS = ("trained", *equivalents.EQUIVALENTS, "renamed", "untrained", "half learned")
 Row = dict
 
 
@@ -87,7 +87,7 @@ def half_learned() -> Iterator[tuple[str, nn.Module]]:
 
 
 def looked_at(model: nn.Module, n: int) -> tuple:
-    """What every network of a tunnel is asked: episodes, others to build twins on, prompts, and their exact entropy."""
+    """What every network of a tunnel is asked: episodes, others to build equivalents on, prompts, and their exact entropy."""
     tunnel = tunnels.build(model.record["tunnel"], model.record["tunnel_config"])
     episodes, others = (tunnel.sample(n, rng_for(tunnel, stream)) for stream in (460, 461))
     return episodes, others, *own_networks.prompts_of(model, PROMPTS, rng_for(tunnel, 462))
@@ -97,7 +97,7 @@ def judged(model: nn.Module, kind: str, family: str, n: int, trained: nn.Module 
     """One network under all diagnostics, none of which is told what it is.
 
     Args:
-        trained: the network that it is a twin of, to say how far their answers are apart.
+        trained: the network that it is an equivalent of, to say how far their answers are apart.
     """
     episodes, _, prompts, entropy = looked_at(model, n)
     look = Look(model, episodes, prompts, entropy)
@@ -108,7 +108,7 @@ def judged(model: nn.Module, kind: str, family: str, n: int, trained: nn.Module 
         "passed": {d.name: d.passed(found[d.name]) for d in DIAGNOSTICS if not math.isnan(found[d.name])},
     }
     if trained is not None:
-        row["apart"] = max(short(twins.difference(trained, model, episodes.inputs), 1), 1e-8)  # below: rounding
+        row["apart"] = max(short(equivalents.difference(trained, model, episodes.inputs), 1), 1e-8)  # below: rounding
     return row
 
 
@@ -118,13 +118,13 @@ def short(x: float, digits: int = 4) -> float | None:
 
 
 def of_family(model: nn.Module, n: int) -> list[Row]:
-    """A trained network, its twins, its copy with renamed outcomes, and untrained ones."""
+    """A trained network, its equivalents, its copy with renamed outcomes, and untrained ones."""
     name = f"{model.record['name']}/{model.record['seed']}"
     _, others, *_ = looked_at(model, n)
     numbers = entropy_bits(others.posterior.log2())
     rows = [judged(model, "trained", name, n)]
-    rows += [judged(make(model, others.inputs, numbers), kind, name, n, model) for kind, make in twins.TWINS.items()]
-    rows.append(judged(twins.readout_renamed(model), "renamed", name, n))
+    rows += [judged(make(model, others.inputs, numbers), kind, name, n, model) for kind, make in equivalents.EQUIVALENTS.items()]
+    rows.append(judged(equivalents.readout_renamed(model), "renamed", name, n))
     for i in range(COPIES):
         copy = nulls.untrained(model, torch.Generator().manual_seed(zlib.crc32(f"{name} {i}".encode())))
         copy.record = model.record
@@ -150,10 +150,10 @@ def passing(rows: Sequence[Row], name: str, kinds: Sequence[str]) -> dict | None
     return {"passed": passed, "n": len(some), "share": passed / len(some), "low": low, "high": high}
 
 
-def of_twins(rows: Sequence[Row], name: str, rng: np.random.Generator) -> dict:
-    """The same of twins, whose interval draws families; "kept" is the share with the verdict of their trained network."""
+def of_equivalents(rows: Sequence[Row], name: str, rng: np.random.Generator) -> dict:
+    """The same of equivalents, whose interval draws families; "kept" is the share with the verdict of their trained network."""
     own = {row["family"]: row["passed"][name] for row in of_kind(rows, name, ["trained"])}
-    some = of_kind(rows, name, list(twins.TWINS))
+    some = of_kind(rows, name, list(equivalents.EQUIVALENTS))
     shares = [np.mean([row["passed"][name] for row in some if row["family"] == family]) for family in own]
     low, high = stats.clustered_interval(shares, rng)
     kept = float(np.mean([row["passed"][name] == own[row["family"]] for row in some]))
@@ -173,10 +173,10 @@ def summaries(rows: Sequence[Row], draws: int) -> dict:
         kinds = {kind: passing(rows, one.name, [kind]) for kind in KINDS}
         found[one.name] = {
             "paper": one.paper, "source": one.source, "about": one.about, "threshold": one.threshold, "low_is_sign": one.low,
-            "kinds": {kind: x for kind, x in kinds.items() if x}, "twins": of_twins(rows, one.name, rng),
+            "kinds": {kind: x for kind, x in kinds.items() if x}, "equivalents": of_equivalents(rows, one.name, rng),
             "area_untrained": area(rows, one, ["trained"], ["untrained"]),
             "area_renamed": area(rows, one, ["trained"], ["renamed"]),
-            "area_twins": area(rows, one, list(twins.TWINS), ["renamed"]),
+            "area_equivalents": area(rows, one, list(equivalents.EQUIVALENTS), ["renamed"]),
         }
     return {"diagnostics": found} | ledger_values(rows, found, draws, rng)
 
@@ -195,7 +195,7 @@ def ledger_values(rows: Sequence[Row], found: dict, draws: int, rng: np.random.G
     claims["entropy error"] = 1 - found["entropy error"]["kinds"]["renamed"]["share"]
     both = np.array([row["passed"]["entropy error"] for row in of_kind(rows, "entropy error", ["trained", "renamed"])])
     dealt["entropy error"] = stats.summary([1 - float(rng.permutation(both)[::2].mean()) for _ in range(draws)])
-    kept = [found[one.name]["twins"]["kept"] for one in inside]
+    kept = [found[one.name]["equivalents"]["kept"] for one in inside]
     claims["kept"] = float(np.mean(kept))
     return {"claims": claims, "shuffled_labels": dealt, "other_network": {"kept": stats.summary(others_kept(rows, inside, draws, rng))}}
 
@@ -208,13 +208,13 @@ def dealt_area(rows: Sequence[Row], one: Diagnostic, wrong: str, rng: np.random.
 
 
 def others_kept(rows: Sequence[Row], inside: Sequence[Diagnostic], draws: int, rng: np.random.Generator) -> list[float]:
-    """How many verdicts on twins are those on a trained network drawn at random, mean over diagnostics."""
+    """How many verdicts on equivalents are those on a trained network drawn at random, mean over diagnostics."""
     found = []
     for _ in range(draws):
         shares = []
         for one in inside:
             own = np.array([row["passed"][one.name] for row in of_kind(rows, one.name, ["trained"])])
-            some = np.array([row["passed"][one.name] for row in of_kind(rows, one.name, list(twins.TWINS))])
+            some = np.array([row["passed"][one.name] for row in of_kind(rows, one.name, list(equivalents.EQUIVALENTS))])
             shares.append(np.mean(some == rng.choice(own, len(some))))
         found.append(float(np.mean(shares)))
     return found

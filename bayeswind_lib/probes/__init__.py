@@ -9,6 +9,7 @@ from bayeswind_lib.probes import (
     axes,
     beliefs,
     clusters,
+    equivalents,
     exchange,
     filtering,
     keys,
@@ -17,7 +18,6 @@ from bayeswind_lib.probes import (
     progress,
     routing,
     settling,
-    twins,
     values,
 )
 from bayeswind_lib.probes.ablation import Bench, Effect, ablate, concentration, parts, swap
@@ -28,7 +28,7 @@ from bayeswind_lib.probes.sites import Site, shapes, sites, table
 
 __all__ = [
     "Bench", "Effect", "Measured", "Site", "ablate", "ablation", "activations", "axes", "beliefs",
-    "clusters", "concentration", "edit", "exchange", "filtering", "keys", "layers", "nulls", "parts",
+    "clusters", "concentration", "edit", "equivalents", "exchange", "filtering", "keys", "layers", "nulls", "parts",
     "progress", "report", "resume", "routing", "settling",
-    "shapes", "sites", "swap", "table", "twins", "untrained", "values",
+    "shapes", "sites", "swap", "table", "untrained", "values",
 ]

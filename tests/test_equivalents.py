@@ -15,7 +15,7 @@ from bayeswind_lib import experiments, scoring, stats
 from bayeswind_lib.checkpoints import store
 from bayeswind_lib.experiments import diagnostics
 from bayeswind_lib.language import papers
-from bayeswind_lib.probes import activations, twins
+from bayeswind_lib.probes import activations, equivalents
 from bayeswind_lib.probes.keys import key_vectors, mean_cosine
 
 
@@ -41,31 +41,31 @@ def opened(request):
 # ---- the same answer
 
 
-@pytest.mark.parametrize("kind", list(twins.TWINS))
-def test_a_twin_gives_the_same_answer(opened, kind):
+@pytest.mark.parametrize("kind", list(equivalents.EQUIVALENTS))
+def test_an_equivalent_gives_the_same_answer(opened, kind):
     model, episodes, others, numbers = opened
     before = copy.deepcopy(model.state_dict())
-    twin = twins.TWINS[kind](model, others.inputs, numbers)
-    assert twins.difference(model, twin, episodes.inputs) < 1e-6
-    assert not twin.training and twin.record is model.record
+    equivalent = equivalents.EQUIVALENTS[kind](model, others.inputs, numbers)
+    assert equivalents.difference(model, equivalent, episodes.inputs) < 1e-6
+    assert not equivalent.training and equivalent.record is model.record
     assert all(torch.equal(x, before[name]) for name, x in model.state_dict().items())
-    assert any(name not in before or not torch.equal(x, before[name]) for name, x in twin.state_dict().items())
+    assert any(name not in before or not torch.equal(x, before[name]) for name, x in equivalent.state_dict().items())
 
 
 @pytest.mark.parametrize(("kept", "site"), [("query", "key apart"), ("output", "values along entropy")])
 def test_a_turn_that_is_not_turned_back_is_seen(opened, kept, site):
-    """The same tolerance refuses half of a twin, so that it can fail."""
+    """The same tolerance refuses half of an equivalent, so that it can fail."""
     model, episodes, others, numbers = opened
-    twin = twins.TWINS["keys apart" if "key" in site else site](model, others.inputs, numbers)
+    equivalent = equivalents.EQUIVALENTS["keys apart" if "key" in site else site](model, others.inputs, numbers)
     layer = len(model.blocks) - 1
-    getattr(twin.blocks[layer].attention, kept).weight.data.copy_(getattr(model.blocks[layer].attention, kept).weight.data)
-    assert twins.difference(model, twin, episodes.inputs) > 1e-4
+    getattr(equivalent.blocks[layer].attention, kept).weight.data.copy_(getattr(model.blocks[layer].attention, kept).weight.data)
+    assert equivalents.difference(model, equivalent, episodes.inputs) > 1e-4
 
 
-def test_the_geometry_of_twins_is_what_their_names_say(opened):
+def test_the_geometry_of_equivalents_is_what_their_names_say(opened):
     model, _, others, numbers = opened
-    made = {kind: make(model, others.inputs, numbers) for kind, make in twins.TWINS.items()}
-    rows = {kind: twin.blocks[-1].attention.key.weight.unflatten(0, (2, -1)) for kind, twin in made.items()}
+    made = {kind: make(model, others.inputs, numbers) for kind, make in equivalents.EQUIVALENTS.items()}
+    rows = {kind: equivalent.blocks[-1].attention.key.weight.unflatten(0, (2, -1)) for kind, equivalent in made.items()}
     assert mean_cosine(rows["keys apart"]).max() < 1e-5 and mean_cosine(rows["keys alike"]).min() > 0.9
     if model.config.n_tokens:
         V = model.config.n_outputs
@@ -76,27 +76,27 @@ def test_the_geometry_of_twins_is_what_their_names_say(opened):
         found = activations(made[kind], others.inputs, "value.1")["value.1"][:, 0, model.scored_positions(others.inputs.shape[1])]
         share[kind] = stats.pca(found.flatten(0, 1).double().numpy()).pc1
     assert share["values along entropy"] > 0.9 and share["values all ways"] < 1.01 / 16 + 0.01
-    patterns = {kind: made[kind].attention_patterns(others.inputs)[-1] for kind in twins.TWINS if "silent" in kind}
+    patterns = {kind: made[kind].attention_patterns(others.inputs)[-1] for kind in equivalents.EQUIVALENTS if "silent" in kind}
     bits = {kind: float(scoring.entropy(x.double()).mean()) for kind, x in patterns.items()}
     assert bits["silent layer, sharp"] < 0.3 < 2 < bits["silent layer, even"]
 
 
 def test_outcomes_renamed_keep_every_entropy_and_all_that_is_inside(opened):
     model, episodes, *_ = opened
-    other = twins.readout_renamed(model)
+    other = equivalents.readout_renamed(model)
     mine, theirs = model.predict(episodes.inputs), other.predict(episodes.inputs)
-    assert torch.allclose(theirs, mine.roll(1, -1), atol=1e-5) and twins.difference(model, other, episodes.inputs) > 0.1
+    assert torch.allclose(theirs, mine.roll(1, -1), atol=1e-5) and equivalents.difference(model, other, episodes.inputs) > 0.1
     for name in ("residual.2", "pattern.1", "key.0"):
         assert torch.equal(*(activations(x, episodes.inputs, name)[name] for x in (model, other)))
     with pytest.raises(ValueError, match="renames nothing"):
-        twins.readout_renamed(model, model.config.n_outputs)
+        equivalents.readout_renamed(model, model.config.n_outputs)
 
 
 @pytest.mark.parametrize("sizes", [{"n_key_heads": 1}, {"positions": "rotary"}])
 def test_coordinates_that_are_not_free_are_refused(sizes):
     model, _ = network(**sizes)
     with pytest.raises(ValueError, match="have not all these coordinates free"):
-        twins.turn_keys(model, 0, torch.eye(16, dtype=torch.float64).expand(2, -1, -1))
+        equivalents.turn_keys(model, 0, torch.eye(16, dtype=torch.float64).expand(2, -1, -1))
 
 
 # ---- rates
@@ -133,11 +133,11 @@ def rows_of(numbers):
 
 def test_a_broken_diagnostic_moves_its_point(monkeypatch):
     """Numbers that tell right from wrong give the corner; a threshold that all pass, or a sign turned round, does not."""
-    numbers = {"trained": [200.0] * 4, "untrained": [0.0] * 4, "renamed": [0.0] * 4} | {kind: [200.0] * 4 for kind in twins.TWINS}
+    numbers = {"trained": [200.0] * 4, "untrained": [0.0] * 4, "renamed": [0.0] * 4} | {kind: [200.0] * 4 for kind in equivalents.EQUIVALENTS}
     rows, one = rows_of(numbers), papers.BY_NAME["every layer"]
     shares = [diagnostics.passing(rows, one.name, [kind])["share"] for kind in ("trained", "untrained", "renamed")]
     assert shares == [1, 0, 0] and diagnostics.area(rows, one, ["trained"], ["untrained"]) == 1
-    assert diagnostics.of_twins(rows, one.name, np.random.default_rng(0))["kept"] == 1
+    assert diagnostics.of_equivalents(rows, one.name, np.random.default_rng(0))["kept"] == 1
     lax = dataclasses.replace(one, threshold=-1.0)
     monkeypatch.setattr(papers, "DIAGNOSTICS", (lax,))
     assert diagnostics.passing(rows_of(numbers), one.name, ["untrained"])["share"] == 1
@@ -163,8 +163,8 @@ def test_the_record_is_what_its_networks_give():
     numbers = scoring.entropy_bits(others.posterior.log2())
     cheap = ("token keys", "sharpening", "entropy order", "entropy error", "key maps", "focusing", "value shares", "value axis", "log loss")
     for kind, other in {
-        "trained": model, "values along entropy": twins.TWINS["values along entropy"](model, others.inputs, numbers),
-        "renamed": twins.readout_renamed(model),
+        "trained": model, "values along entropy": equivalents.EQUIVALENTS["values along entropy"](model, others.inputs, numbers),
+        "renamed": equivalents.readout_renamed(model),
     }.items():
         episodes, _, prompts, entropy = diagnostics.looked_at(other, diagnostics.EPISODES)
         look = papers.Look(other, episodes, prompts, entropy)
@@ -177,7 +177,7 @@ def test_the_record_is_what_its_networks_give():
 def test_the_records_counts_are_those_of_its_rows():
     record = store.read("probe_diagnostics")
     assert set(record["order"]) == set(record["diagnostics"]) == set(papers.BY_NAME)
-    assert all(row["right"] == (row["kind"] in ("trained", *twins.TWINS)) for row in record["networks"])
+    assert all(row["right"] == (row["kind"] in ("trained", *equivalents.EQUIVALENTS)) for row in record["networks"])
     assert max(row["apart"] for row in record["networks"] if "apart" in row) < 1e-6
     for i, name in enumerate(record["order"]):
         one, found = papers.BY_NAME[name], record["diagnostics"][name]

@@ -190,7 +190,7 @@ def with_silent_layer(model: nn.Module, inputs: torch.Tensor, numbers: torch.Ten
     return recorded(other, model)
 
 
-# ---- the twins by name
+# ---- the equivalents by name
 
 
 def _values(model: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
@@ -216,7 +216,7 @@ def _all_keys(model: nn.Module, of_rows, of_vectors) -> nn.Module:
     return model
 
 
-TWINS = {
+EQUIVALENTS = {
     "keys apart": lambda model, inputs, numbers: _all_keys(model, rows_apart, apart),
     "keys alike": lambda model, inputs, numbers: _all_keys(model, rows_alike, alike),
     "values along entropy": lambda model, inputs, numbers: turn_values(
