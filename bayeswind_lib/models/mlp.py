@@ -148,16 +148,17 @@ class MLP(SequenceModel):
         different ones: 400 among 2,560 for the bijection's 20 keys in 128 episodes.
         """
         if not self.training or self.config.context != "token":
-            return super().forward(inputs, rng, scored)
+            return super().forward(inputs, rng, scored)  # (B, K, Y)
         self._check_length(inputs.shape[1])
-        places = self.scored_positions(inputs.shape[1], scored).to(inputs.device)
+        places = self.scored_positions(inputs.shape[1], scored).to(inputs.device)  # (K)
         seen = inputs[:, places]  # (B, K) or (B, K, F)
-        place = places.repeat(len(inputs)).to(seen.dtype)  # (B K,)
-        rows = torch.column_stack([seen.flatten(0, 1), place])  # (B K, F + 1), F = 1 of tokens
-        distinct, which = rows.unique(dim=0, return_inverse=True)  # (U, F + 1), (B K,)
-        x = self.embed(distinct[None, :, 0] if seen.ndim == 2 else distinct[None, :, :-1])  # (1, U, D)
-        logits = self.read_out(self._stack(x + self.positions.weight[distinct[:, -1].long()]))  # (1, U, Y)
-        return logits[0, which].unflatten(0, (len(inputs), len(places)))
+        place = places.repeat(len(inputs)).to(seen.dtype)  # (N), N = B K
+        rows = torch.column_stack([seen.flatten(0, 1), place])  # (N, G), an input and its place
+        distinct, which = rows.unique(dim=0, return_inverse=True)  # (U, G), (N)
+        once = distinct[:, :1] if seen.ndim == 2 else distinct[:, None, :-1]  # (U, T) or (U, T, F), T = 1
+        x = self.embed(once)[:, 0]  # (U, D)
+        x = self._stack(x + self.positions.weight[distinct[:, -1].long()])  # (U, D)
+        return self.read_out(x)[which].unflatten(0, (len(inputs), len(places)))  # (B, K, Y)
 
     def trunk(self, x: torch.Tensor, rng: torch.Generator | None = None) -> torch.Tensor:
         """Positions, context and blocks: (B, T, D) -> (B, T, D).
