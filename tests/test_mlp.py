@@ -182,7 +182,7 @@ def test_the_ladder_is_of_one_size():
 def test_training_works_out_equal_inputs_once_and_learns_the_same(tunnel):
     model, episodes = lively("token", tunnel).requires_grad_(), tunnel.sample(64, rng(2))
     rows, found = [], []
-    model.blocks[0].register_forward_hook(lambda block, x, y: rows.append(x[0].shape[:2].numel()))
+    model.blocks[0].register_forward_hook(lambda block, x, y: rows.append(x[0].shape[:-1].numel()))
     for training in (True, False):
         logits = model.train(training)(episodes.inputs)
         model.zero_grad()

@@ -110,9 +110,9 @@ def cells(name: str) -> tuple[Cell, ...]:
 
 @lru_cache(maxsize=1)
 def plain_recipes() -> dict[str, Recipe]:
-    """The recipe that the plans give to every name, seed 0."""
+    """The recipe that the plans give to every name, seed 0; a name of the queue alone has that of its first cell."""
     found: dict[str, Recipe] = {}
-    for group in PLANS:
+    for group in (*PLANS, QUEUE):
         if group not in CONTROLS:
             for cell in cells(group):
                 found.setdefault(cell.name, cell.recipe.but(seed=0, data_seed=0))

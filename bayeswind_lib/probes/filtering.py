@@ -138,6 +138,27 @@ def bits(x: np.ndarray, belief: np.ndarray, alpha: float = 1e-4) -> float:
     return float(scoring.kl_bits(torch.tensor(truth), torch.tensor(np.maximum(said, 1e-12)).log2()).mean())
 
 
+def quiet_chain(S: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """A slow chain on the grid whose last symbol is blank, emitted by all states alike: float64 (S, S) and (S, S).
+
+    After n blanks the total variation between two beliefs is (1 - S/20)^n of what it was.
+    """
+    T = torch.full((S, S), 0.05, dtype=torch.float64).fill_diagonal_(1 - 0.05 * (S - 1))
+    E = torch.full((S, S), 0.05, dtype=torch.float64)
+    E.fill_diagonal_(0.8 - 0.05 * (S - 2))
+    E[:, -1], E[-1, :-1] = 0.2, 0.8 / (S - 1)
+    return T, E
+
+
+def echo(predictor, tunnel: HMM) -> torch.Tensor:
+    """Total variation between two answers of a predictor, float64 (K,): after symbol 0 or 1 first, then blanks of the quiet chain."""
+    T, E = (m.expand(2, -1, -1) for m in quiet_chain(tunnel.n_states))
+    symbols = torch.full((2, tunnel.length), tunnel.n_states - 1)
+    symbols[:, 0] = torch.tensor([0, 1])
+    one, other = predictor.predict(tunnel.write(T, E, symbols)).exp2()
+    return (one - other).abs().sum(-1) / 2
+
+
 def sharp_episodes(tunnel: HMM, n_episodes: int, rng: torch.Generator) -> Episodes:
     """Episodes whose emission matrix is a permutation but for the least that the grid allows.
 

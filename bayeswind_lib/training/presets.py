@@ -70,8 +70,12 @@ SPEED = {
     },
 }
 
-# What differs at the published scale: posteriors as targets allow smaller batches.
+# What differs at the published scale: posteriors as targets allow smaller batches, and an MLP that sees one
+# input at a time has learned all it can within 100 updates.
+AT_ONCE = {"steps": 1000, "optimiser": "adamw", "learning_rate": 1e-3}
 PAPER = {
+    ("bijection", "mlp"): AT_ONCE,
+    ("hmm", "mlp"): AT_ONCE,
     ("hmm", "transformer"): {
         "steps": 22_000, "batch_size": 64, "learning_rate": 6e-3, "eval_every": 250,
     },
