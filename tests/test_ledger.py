@@ -783,7 +783,8 @@ def test_several_seeds_give_a_mean_and_the_spread_between_seeds(tmp_path):
     record = store.read("networks", folder)
     runs = record["networks"]["bijection-transformer"]
     for seed, error in (("0", 0.002), ("1", 0.003), ("2", 0.004)):
-        runs[seed] = json.loads(json.dumps(runs["0"])) | {"seed": int(seed)}
+        recipe = trained.plain_recipes()["bijection-transformer"].but(seed=int(seed), data_seed=int(seed))
+        runs[seed] = json.loads(json.dumps(runs["0"])) | {"seed": int(seed), "recipe_tag": recipe.tag}
         runs[seed]["scores"]["entropy_mae"] = error
     (folder / "networks.json").write_text(json.dumps(record))
     row = bw.ledger.row("bijection-transformer-v3", folder)

@@ -140,8 +140,20 @@ def test_a_recipe_that_no_plan_has_any_more_is_no_evidence():
     cell = cells("architectures", "hmm-lstm-classroom")[0]
     old = row(dataclasses.replace(cell, recipe=cell.recipe.but(batch_size=32)))
     assert trained.kind_of(old) == "other" and trained.plain_rows("hmm-lstm-classroom", [old]) == []
-    unknown = row(cell) | {"name": "hmm-lstm"}
-    assert trained.kind_of(unknown) == "unplanned" and trained.plain_rows("hmm-lstm", [unknown]) == [unknown]
+    unknown = row(cell) | {"name": "hmm-lstm-huge"}
+    assert trained.kind_of(unknown) == "unplanned" and trained.plain_rows("hmm-lstm-huge", [unknown]) == [unknown]
+
+
+def test_a_network_of_the_queue_alone_has_the_recipe_of_its_first_cell():
+    """Its other rates and budgets are then told apart, so that a failure at the published size can be one."""
+    first = next(cell for cell in trained.cells("queue") if cell.name == "bijection-mlp")
+    base = row(first)
+    others = [
+        first.recipe.but(learning_rate=0.1 * first.recipe.learning_rate, matrix_learning_rate=0.1 * first.recipe.matrix_learning_rate),
+        first.recipe.but(steps=2 * first.recipe.steps),
+    ]
+    kinds = [trained.kind_of(row(dataclasses.replace(first, recipe=recipe))) for recipe in others]
+    assert [trained.kind_of(base), *kinds] == ["plain", "rate", "doubled"]
 
 
 def test_other_rates_and_budgets_do_not_enter_a_mean(stored):

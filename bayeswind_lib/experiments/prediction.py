@@ -50,11 +50,11 @@ def measure(n_episodes: int, draws: int, records: str | Path | None = None, runs
         if (row := read_row(cell, runs)) is not None:
             network = checkpoints.load_file(weights_of(row, runs))
             found.setdefault(label_of(cell), {})[str(cell.recipe.seed)] = about(row) | Bench(cell, n).measure(network)
-    kinds = {label_of(cell): cell for cell in cells() if label_of(cell) in found}
+    tasks = {task_of(cell): cell for cell in cells() if label_of(cell) in found}
     return {
         "runs": found, "n_episodes": n,
-        "windows": {label: Bench(cell, n).windows() for label, cell in kinds.items()},
-        "untrained": {label: untrained(cell, min(draws, 10), n) for label, cell in kinds.items()},
+        "windows": {name: Bench(cell, n).windows() for name, cell in tasks.items()},
+        "untrained": {name: untrained(cell, min(draws, 10), n) for name, cell in tasks.items()},
     }
 
 
@@ -64,10 +64,14 @@ def cells() -> list[Cell]:
     return [cell for cell in found if cell.recipe.tunnel_config.get("predicts") == "next_symbol" and cell.recipe.supervision == "sampled"]
 
 
+def task_of(cell: Cell) -> str:
+    """What a network is trained on: "next-sampled" in chains that forget fast, "sticky-next-sampled" in slow ones."""
+    return cell.name.removeprefix("hmm-transformer-classroom-")
+
+
 def label_of(cell: Cell) -> str:
-    """Network, rate and updates of a run, for example "next-sampled, rate 0.002, 30000 updates"."""
-    name = cell.name.removeprefix("hmm-transformer-classroom-")
-    return f"{name}, rate {cell.recipe.learning_rate:g}, {cell.recipe.steps} updates"
+    """Task, rate and updates of a run, for example "next-sampled, rate 0.002, 30000 updates"."""
+    return f"{task_of(cell)}, rate {cell.recipe.learning_rate:g}, {cell.recipe.steps} updates"
 
 
 class Bench:

@@ -72,7 +72,7 @@ SPEED = {
 
 # What differs at the published scale: posteriors as targets allow smaller batches, and an MLP that sees one
 # input at a time has learned all it can within 100 updates.
-AT_ONCE = {"steps": 1000, "optimiser": "adamw", "learning_rate": 1e-3}
+AT_ONCE = {"steps": 400, "optimiser": "adamw", "learning_rate": 1e-3}
 PAPER = {
     ("bijection", "mlp"): AT_ONCE,
     ("hmm", "mlp"): AT_ONCE,
