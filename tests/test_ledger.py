@@ -20,7 +20,7 @@ import bayeswind_lib as bw
 from bayeswind_lib import checkpoints
 from bayeswind_lib import experiments
 from bayeswind_lib.checkpoints import store
-from bayeswind_lib.ledger import page
+from bayeswind_lib.ledger import page, trained
 from bayeswind_lib.ledger.claims import FILE, Claim, half_unit, load_claims
 from bayeswind_lib.experiments import ablation, beliefs, bijection_baselines, diagnostics, facts, gradient, hmm_baselines, progress, recall_baselines, regression_baselines, settling
 from bayeswind_lib.ledger.status import STATUSES, Evidence, Null, judge
