@@ -17,7 +17,7 @@ from _support import DEVICES
 import bayeswind_lib as bw
 from bayeswind_lib import training
 from bayeswind_lib.checkpoints.files import read_tensors
-from bayeswind_lib.training import loop
+from bayeswind_lib.training import environment, loop
 
 UNIFORM_KL = bw.baselines.exact_baselines(4)["uniform"]["kl"]  # bits: what knows nothing scores
 
@@ -213,6 +213,24 @@ def test_progress_goes_to_standard_output_and_can_be_switched_off():
 def test_best_precision_is_one_that_a_recipe_takes():
     for device in DEVICES:
         assert smoke(precision=training.best_precision(device)).precision
+
+
+FASTER = {
+    "AMD's AVX-512": ("AMD EPYC", True, False, "bfloat16"),
+    "Intel's tiles": ("Intel(R) Xeon(R) Processor", True, True, "bfloat16"),
+    "Intel's AVX-512 alone": ("Intel(R) Xeon(R) Processor", True, False, "float32"),
+    "neither": ("AMD EPYC", False, False, "float32"),
+}
+
+
+@pytest.mark.parametrize("case", FASTER)
+def test_a_processor_takes_bfloat16_only_where_that_is_faster(monkeypatch, case):
+    name, instruction, tiles, precision = FASTER[case]
+    monkeypatch.setattr(environment, "_processor", lambda: name)
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: instruction, raising=False)
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: tiles)
+    assert training.best_precision("cpu") == precision
 
 
 @pytest.mark.parametrize("fast", ["float32", "bfloat16"])

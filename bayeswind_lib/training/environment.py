@@ -45,7 +45,8 @@ def _multiplies_bfloat16() -> bool:
     """
     if not (torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()):
         return False
-    return torch.cpu._is_amx_tile_supported() or "Intel" not in _processor()
+    tiles = getattr(torch.cpu, "_is_amx_tile_supported", lambda: False)  # PyTorch 2.4 cannot tell
+    return tiles() or "Intel" not in _processor()
 
 
 def commit() -> str | None:
