@@ -8,8 +8,9 @@ from dataclasses import FrozenInstanceError, fields
 
 import pytest
 
-from bayeswind_lib import checkpoints, training
+from bayeswind_lib import checkpoints, models, training
 from bayeswind_lib.training import PRESETS, Recipe
+from bayeswind_lib.training.loop import model_config
 from bayeswind_lib.training.plans import PLANS, plan
 from bayeswind_lib.training.presets import RATES, variants
 
@@ -158,8 +159,10 @@ def test_every_preset_is_a_recipe_with_a_number_of_scoring_episodes(pair, preset
 
 def test_presets_are_ordered_by_work():
     for pair in PAIRS:
-        episodes = [training.recipe(*pair, p).steps * training.recipe(*pair, p).batch_size for p in PRESETS]
-        assert episodes == sorted(episodes)
+        recipes = [training.recipe(*pair, p) for p in PRESETS]
+        sizes = [models.count_parameters(models.build(one.architecture, model_config(one))) for one in recipes]
+        work = [one.steps * one.batch_size * size for one, size in zip(recipes, sizes, strict=True)]
+        assert work == sorted(work), pair
     counts = [training.N_EPISODES[p] for p in PRESETS]
     assert counts == sorted(counts)
 

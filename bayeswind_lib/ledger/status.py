@@ -271,16 +271,22 @@ def _smaller(claim: Claim, records: dict) -> dict | None:
     }
 
 
+DEALS = 20  # ways to deal runs out to two networks, below which they are no null: three seeds of each have so many
+
+
 def _null_of_networks(claim: Claim, rows: list[dict], base_rows: list[dict], records: dict) -> Null:
-    """Untrained copies where the network ships; for a ratio of two networks, their runs relabelled."""
-    if claim.over and rows and base_rows:
+    """Untrained copies where the network ships; for a ratio of two networks, their runs relabelled.
+
+    Where a ratio has too few runs to be dealt out in `DEALS` ways, the claim's own null stands over the other network.
+    """
+    if claim.over and rows and base_rows and math.comb(len(rows) + len(base_rows), len(rows)) >= DEALS:
         return _shuffled(rows, base_rows)
     shipped = lookup(records.get("networks"), f"networks/{claim.network}") or {}
     copies = [entry["null"] for entry in shipped.values() if lookup(entry, f"null/{claim.measure}")]
     plain = copies and rows and not claim.over_steps
     null = _untrained(copies[0], claim) if plain else _null(claim, records)
     base, _ = _base(claim, base_rows, records)
-    if claim.over:  # not both are trained yet
+    if claim.over and base is None:  # not both are trained yet
         return Null()
     return null if base in (None, 1.0) else _divided(null, base)
 
