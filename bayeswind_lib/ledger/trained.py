@@ -23,7 +23,7 @@ from bayeswind_lib.training.recipe import Recipe
 CONTROLS = ("rates", "doubled", "longer", "optimisers", "convergence")
 QUEUE = "queue"  # beside the plans: the cells of the queue
 FINISHED = ("runs", QUEUE)  # records of finished runs, in the order in which a run counts that is in both
-OWN_RECORD = ("variants", "prior", "prior-doubled")  # plans whose results lie in a record of their own, not among the runs
+OWN_RECORD = ("variants", "prior", "prior-doubled", "binding-trials", "binding-race")  # plans whose results lie in a record of their own, not among the runs
 KINDS = ("plain", "rate", "doubled", "both", "longer", "unplanned", "other")
 TRIED = ("rate", "doubled", "both", "longer")  # what else was tried of a name
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from bayeswind_lib.models.base import Config, SequenceModel
+from bayeswind_lib.models.base import Config, SequenceModel, convolve, draw_linear
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,17 +26,26 @@ class LSTMConfig(Config):
         width: units of a layer, and channels of the embedding.
         forget_bias: initial bias of the forget gates; above 0 a unit remembers from the start
             (Jozefowicz et al., 2015).
+        convolution: before the first layer, add to every token a causal convolution over so many
+            tokens, itself included, a weight a channel and place (as Mamba has). 0: none.
     """
 
     n_layers: int = 1
     width: int = 136
     forget_bias: float = 1.0
+    convolution: int = 0
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.convolution < 0:
+            raise ValueError(f"convolution is {self.convolution}: give a number of tokens, or 0")
 
     @property
     def n_parameters(self) -> int:
-        """The parameter count by formula: L (8 D^2 + 8 D), the ends and the last norm (2 D)."""
+        """The parameter count by formula: L (8 D^2 + 8 D), the ends and the last norm (2 D); a convolution over c tokens (c + 1) D."""
         D = self.width
         count = self.n_layers * (8 * D * D + 8 * D) + 2 * D
+        count += (self.convolution + 1) * D if self.convolution else 0
         count += self.n_tokens * D if self.n_tokens else (self.n_features + 1) * D
         return count + ((D + 1) * self.n_outputs if self.first_output_token is None else 0)
 
@@ -49,6 +58,8 @@ class LSTM(SequenceModel):
 
     def __init__(self, config: LSTMConfig):
         super().__init__(config)
+        if config.convolution:
+            self.convolution = nn.Conv1d(config.width, config.width, config.convolution, groups=config.width)
         self.layers = nn.LSTM(config.width, config.width, config.n_layers, batch_first=True)
         self.norm = nn.LayerNorm(config.width)
 
@@ -64,6 +75,8 @@ class LSTM(SequenceModel):
             if "weight_hh" in name:
                 for gate in parameter.split(D):
                     nn.init.orthogonal_(gate, generator=rng)
+            elif name.startswith("convolution"):
+                draw_linear(parameter, rng, self.config.convolution)
             elif name == "tokens.weight":
                 nn.init.normal_(parameter, generator=rng)
             elif name == "norm.weight":
@@ -80,7 +93,9 @@ class LSTM(SequenceModel):
         return self
 
     def trunk(self, x: torch.Tensor, rng: torch.Generator | None = None) -> torch.Tensor:
-        """Recurrence and norm: (B, T, D) -> (B, T, D)."""
+        """Convolution, recurrence and norm: (B, T, D) -> (B, T, D)."""
+        if self.config.convolution:
+            x = x + convolve(x, self.convolution)  # (B, T, D)
         return self.norm(self.layers(x)[0])
 
     def read_out(self, x: torch.Tensor) -> torch.Tensor:

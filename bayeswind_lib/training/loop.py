@@ -75,6 +75,16 @@ class Run:
         """Which stage the run is in, from 0."""
         return len(self.stage_ends)
 
+    @property
+    def arrived(self) -> bool:
+        """Whether the recipe's own tunnel is answered as well as `until` asks; never, if it asks nothing."""
+        return 0 < self.recipe.until <= self.accuracy and self.stage == len(self.stages) - 1
+
+    @property
+    def ended(self) -> bool:
+        """Whether there is nothing left to do."""
+        return self.step >= self.recipe.steps or self.arrived
+
 
 def generator(device: torch.device | str, *seeds: int) -> torch.Generator:
     """A generator whose stream depends on all the seeds together."""
@@ -124,6 +134,8 @@ def stages(recipe: Recipe) -> list:
         )
     last = tunnels.build(recipe.tunnel, recipe.tunnel_config)
     room = last.interface
+    if recipe.until and room.outcome != "categorical":
+        raise ValueError(f"until is {recipe.until}, an accuracy, and {recipe.tunnel} predicts real numbers: set steps instead")
     found = []
     for number, changes in enumerate(recipe.curriculum, 1):
         stage = tunnels.build(recipe.tunnel, recipe.tunnel_config | changes)
@@ -256,8 +268,8 @@ def load_state(recipe: Recipe, folder: Path, device: str = "cpu") -> Run:
                 state.setdefault(int(parameter), {})[key] = tensor
         optimiser.load_state_dict(optimiser.state_dict() | {"state": state})
     run.step, run.seconds, run.curve = note["step"], note["seconds"], note["curve"]
-    run.interruptions = note["interruptions"] + (run.step < recipe.steps)
     run.accuracy, run.stage_ends = note.get("accuracy", 0.0), note.get("stage_ends", [])
+    run.interruptions = note["interruptions"] + (not run.ended)
     return run
 
 
@@ -328,7 +340,7 @@ def update(run: Run, forward: Callable[..., torch.Tensor]) -> torch.Tensor:
         optimiser.step()
         optimiser.zero_grad()
     run.step += 1
-    if recipe.curriculum:
+    if recipe.curriculum or recipe.until:
         _advance(run, float((logits.argmax(-1) == episodes.targets).double().mean()))
     return loss.detach()
 
@@ -416,10 +428,10 @@ def train(
     with bar, _signals_caught() as caught, _matmul_precision(recipe.precision):
         if run.step == 0 and not run.curve:
             _evaluate(run, episodes, None)
-        while run.step < recipe.steps:
+        while not run.ended:
             loss = update(run, forward)
             run.seconds = time.monotonic() - begun
-            if run.step % recipe.eval_every == 0 or run.step == recipe.steps:
+            if run.step % recipe.eval_every == 0 or run.ended:
                 row = _evaluate(run, episodes, loss)
                 place = f"stage {run.stage + 1} of {len(run.stages)}, " if recipe.curriculum else ""
                 bar.set_postfix_str(
@@ -431,7 +443,7 @@ def train(
                 if run.step in recipe.snapshot_steps:
                     write_tensors(snapshot_path(folder, run.step), run.model.state_dict())
                 due = time.monotonic() - saved >= save_every
-                if due or stopped or run.step == recipe.steps:
+                if due or stopped or run.ended:
                     save_state(run, folder)
                     saved = time.monotonic()
             if stopped:
@@ -492,11 +504,12 @@ def _record(run: Run, fingerprint: str) -> dict:
         "data_seed": recipe.data_seed,
         "steps": run.step,
         "episodes": run.step * recipe.batch_size,
-        "schedule_ended": run.step == recipe.steps,
+        "schedule_ended": run.ended,
         "seconds": round(run.seconds, 3),
         "interruptions": run.interruptions,
         "evaluation_sha256": fingerprint,
         "curve": run.curve,
         **({"stage_ends": run.stage_ends} if recipe.curriculum else {}),
+        **({"arrived": run.arrived} if recipe.until else {}),
         **run.environment,
     }

@@ -344,6 +344,54 @@ def prior(budget: int = 1) -> list[Cell]:
     ]
 
 
+# How long a network takes to bind: the recall of `BOUND` from the first update on, or through the stages before it.
+BOUND = {"n_pairs": 4, "n_queries": 4, "n_keys": 16, "n_values": 16}
+STAGES = [{"n_pairs": 2, "n_queries": 2, "vocabulary": 2}, {"n_pairs": 2, "n_queries": 2, "vocabulary": 4}, {"vocabulary": 8}]
+ARMS = {  # architecture, variant, and what else differs; the last four differ from the first in one thing, or two
+    "transformer": ("transformer", "rotary", {}),
+    "transformer-convolution": ("transformer", "rotary-convolution", {}),
+    "lstm": ("lstm", None, {}),
+    "lstm-convolution": ("lstm", "convolution", {}),
+    "mamba": ("mamba", None, {}),
+    "mamba-unconvolved": ("mamba", "unconvolved", {}),
+    "transformer-learned": ("transformer", None, {}),
+    "transformer-small": ("transformer", "rotary", {"init": "small"}),
+    "transformer-muon": ("transformer", "rotary", {"optimiser": "muon"}),
+    "transformer-small-muon": ("transformer", "rotary", {"init": "small", "optimiser": "muon"}),
+}
+CORE = tuple(ARMS)[:6]
+WAYS = ("plain", "staged")
+TRIED_RATES = {"adamw": (1e-3, 2e-3, 4e-3), "muon": (5e-3, 1e-2, 2e-2)}
+TRIAL_SEEDS, RACE_SEEDS = (8, 9), tuple(range(8))  # which choose the rate, and which are compared at it
+RACE_RATES: dict[tuple[str, str], float] = {}
+
+
+def _raced(arm: str, way: str, rate: float, seed: int) -> Cell:
+    architecture, variant, differs = ARMS[arm]
+    optimiser = differs.get("optimiser", "adamw")
+    size = {"n_layers": 2, "init": differs.get("init", "fan_in")} if architecture == "transformer" else {}
+    rates = {"learning_rate": rate} if optimiser == "adamw" else {"learning_rate": 1e-3, "matrix_learning_rate": rate}
+    return cell(
+        "recall", architecture, variant, seed, label=f"race-{arm}-{way}", tunnel_config=BOUND, model_config=size,
+        curriculum=STAGES if way == "staged" else (), until=0.9, steps=3000, eval_every=3000, warmup_steps=50,
+        schedule="constant", optimiser=optimiser, **rates,
+    )
+
+
+def binding_trials() -> list[Cell]:
+    """The race to bind at several rates, in seeds of their own: the fastest rate of an arm is the one it runs at."""
+    return [
+        _raced(arm, way, rate, seed)
+        for arms in (CORE, tuple(ARMS)[6:]) for seed in TRIAL_SEEDS for arm, way in itertools.product(arms, WAYS)
+        for rate in TRIED_RATES[ARMS[arm][2].get("optimiser", "adamw")]
+    ]
+
+
+def binding_race() -> list[Cell]:
+    """How many episodes each network takes to answer nine in ten questions, plain and through stages, each at its rate."""
+    return [_raced(arm, way, rate, seed) for seed in RACE_SEEDS for (arm, way), rate in RACE_RATES.items()]
+
+
 ADAMW_RATES = (5e-4, 1e-3, 2e-3, 4e-3, 8e-3)
 MUON_RATES = (5e-3, 1e-2, 2e-2, 4e-2, 8e-2)
 
@@ -380,6 +428,8 @@ PLANS: dict[str, Callable[[], list[Cell]]] = {
     "snapshots": snapshots,
     "frozen": frozen,
     "variants": variants,
+    "binding-trials": binding_trials,
+    "binding-race": binding_race,
     "prior": prior,
     "prior-doubled": functools.partial(prior, 2),
 }

@@ -70,12 +70,17 @@ SPEED = {
     },
 }
 
-# What differs at the published scale: posteriors as targets allow smaller batches, and an MLP that sees one
-# input at a time has learned all it can within 100 updates.
+# What differs at the published scale: posteriors as targets (the mean of all sampled ones) allow smaller batches
+# and fewer of them, and an MLP that sees one input at a time has learned all it can within 100 updates.
 AT_ONCE = {"steps": 400, "optimiser": "adamw", "learning_rate": 1e-3}
+FROM_POSTERIORS = {"supervision": "posterior", "batch_size": 64, "steps": 6000}
 PAPER = {
     ("bijection", "mlp"): AT_ONCE,
     ("hmm", "mlp"): AT_ONCE,
+    ("bijection", "lstm"): FROM_POSTERIORS,
+    ("hmm", "lstm"): FROM_POSTERIORS,
+    ("bijection", "mamba"): FROM_POSTERIORS,
+    ("hmm", "mamba"): FROM_POSTERIORS,
     ("hmm", "transformer"): {
         "steps": 22_000, "batch_size": 64, "learning_rate": 6e-3, "eval_every": 250,
     },
@@ -92,7 +97,7 @@ MODEL_VARIANTS = {
         "subset": {"positions": "random_subset"},
         "convolution": {"convolution": 4},  # as a Mamba layer has
     },
-    "lstm": {"deep": {"n_layers": 6, "width": 56}},
+    "lstm": {"deep": {"n_layers": 6, "width": 56}, "convolution": {"convolution": 4}},
     "mlp": {
         "sum": {"context": "sum", "n_layers": 3},
         "flattened": {"context": "flattened", "n_layers": 3, "summed": 24},

@@ -21,7 +21,7 @@ LEAST = {
 
 # Fields that came later: left out of the tag while they have their default, so that the tag of
 # an older recipe stays what it was.
-LATER = ("pool", "frozen", "frozen_from", "curriculum", "mastery")
+LATER = ("pool", "frozen", "frozen_from", "curriculum", "mastery", "until")
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,8 @@ class Recipe:
         curriculum: easier tunnels to be trained in first, one after the other: what each changes in
             `tunnel_config`, which is the last stage. They share the last stage's network.
         mastery: the running accuracy at which the next stage begins, 0..1 (see `loop.PACE`).
+        until: the running accuracy in the recipe's own tunnel at which the run ends, before its steps
+            are used up; 0: never. So a run tells how long a network takes to get there.
     Raises:
         ValueError: for a value that no run could use.
     """
@@ -87,6 +89,7 @@ class Recipe:
     frozen_from: int = 0
     curriculum: tuple[dict, ...] = ()
     mastery: float = 0.97
+    until: float = 0.0
 
     def __post_init__(self):
         for name in ("betas", "frozen"):
@@ -107,6 +110,8 @@ class Recipe:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be positive")
         if not 0 < self.mastery <= 1:
             raise ValueError(f"mastery is {self.mastery}: an accuracy, above 0 and at most 1")
+        if not 0 <= self.until <= 1:
+            raise ValueError(f"until is {self.until}: an accuracy, above 0 and at most 1, or 0 for all steps")
         if not 0 <= self.warmup_steps < self.steps:
             raise ValueError(
                 f"warmup_steps is {self.warmup_steps} in a run of {self.steps} steps: "

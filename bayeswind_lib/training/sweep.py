@@ -138,7 +138,7 @@ def _row(cell: Cell, record: dict, scores: dict) -> dict:
         | {"n_episodes": scores["n_episodes"]}
         | {f"{what}_to": reached(record["curve"], what) for what in ("episodes", "seconds")}
         | {"curve": thinned(record["curve"])}
-        | ({"stage_ends": record["stage_ends"]} if "stage_ends" in record else {})
+        | {key: record[key] for key in ("stage_ends", "arrived") if key in record}
     )
 
 
