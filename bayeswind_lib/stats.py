@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -73,6 +74,49 @@ def clustered_interval(shares: Sequence[float], rng: np.random.Generator, draws:
     x = np.asarray(shares, dtype=float)
     means = x[rng.integers(len(x), size=(draws, len(x)))].mean(1)
     return float(np.quantile(means, (1 - level) / 2)), float(np.quantile(means, (1 + level) / 2))
+
+
+def survival(times: Sequence[float], ended: Sequence[bool], level: float = 0.95) -> dict[str, np.ndarray]:
+    """Share of runs that have not ended yet, of which some are censored (Kaplan and Meier, 1958).
+
+    Args:
+        times: (n,), when a run ended, or when nobody looked any more. ended: (n,), which of the two.
+    Returns:
+        at (k + 1,): 0 and the times at which runs ended; share, low, high (k + 1,): the estimate from then on, and
+        an interval of it (Greenwood's variance on the scale of log(-log), as in `scipy.stats.ecdf`). Once all have
+        ended, where that is undefined, it goes from 0 to what it was before.
+    """
+    from scipy.stats import CensoredData, ecdf
+
+    times, ended = np.asarray(times, dtype=float), np.asarray(ended, dtype=bool)
+    found = ecdf(CensoredData(uncensored=times[ended], right=times[~ended])).sf
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of the formula, where all have ended
+        band = found.confidence_interval(level, method="log-log")
+    kept = np.isin(found.quantiles, times[ended])
+    parts = {"share": found.probabilities, "low": band.low.probabilities, "high": band.high.probabilities}
+    at = np.concatenate([[0.0], found.quantiles[kept]])
+    curve = {name: np.concatenate([[1.0], values[kept]]) for name, values in parts.items()}
+    if curve["share"][-1] == 0:
+        curve["low"][-1], curve["high"][-1] = 0.0, curve["high"][-2]
+    return {"at": at} | curve
+
+
+def logrank(times: Sequence[float], ended: Sequence[bool], others: Sequence[float], others_ended: Sequence[bool]) -> float:
+    """p of the two-sided log-rank test that two groups of runs end at the same rates (Mantel, 1966); arguments as in `survival`.
+
+    If no run of either has ended, nothing tells them apart: 1.
+    """
+    from scipy import stats
+
+    if not any(ended) and not any(others_ended):
+        return 1.0
+
+    groups = []
+    for when, done in ((times, ended), (others, others_ended)):
+        when, done = np.asarray(when, dtype=float), np.asarray(done, dtype=bool)
+        groups.append(stats.CensoredData(uncensored=when[done], right=when[~done]))
+    return float(stats.logrank(*groups).pvalue)
 
 
 def roc_area(right: Sequence[float], wrong: Sequence[float]) -> float:

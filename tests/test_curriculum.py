@@ -148,6 +148,35 @@ def test_a_state_from_before_there_were_curricula_goes_on(tmp_path, monkeypatch)
     assert trained(wanted, tmp_path, resume=True)[1]["schedule_ended"]
 
 
+def test_a_run_ends_once_its_own_tunnel_is_answered_and_not_in_an_easier_stage(tmp_path):
+    """Chance reaches the accuracy that is asked; in the stages before, where it is higher, it ends nothing."""
+    whole, record = trained(recipe())
+    until = recipe(until=0.08)
+    short, short_record = trained(until, tmp_path)
+    assert short_record["arrived"] and short_record["schedule_ended"] and "arrived" not in record
+    assert short_record["stage_ends"] == record["stage_ends"]
+    assert record["stage_ends"][-1] < short_record["steps"] < record["steps"] == 24
+    assert short_record["curve"][-1]["step"] == short_record["steps"]
+    assert short_record["episodes"] == short_record["steps"] * 8
+    again, same = trained(until, tmp_path, resume=True)  # it has ended: nothing more happens
+    assert same["steps"] == short_record["steps"] and same["interruptions"] == 0
+    _, censored = trained(recipe(until=1.0))
+    assert not censored["arrived"] and censored["schedule_ended"] and censored["steps"] == 24
+
+
+def test_until_needs_no_curriculum_and_answers_that_can_be_right():
+    run = loop.start(recipe(curriculum=(), until=0.3))
+    for right in (1.0, 1.0, 1.0):
+        assert not run.arrived
+        run.step += 1
+        loop._advance(run, right)
+    assert run.accuracy == pytest.approx(1 - 0.9**3) and not run.arrived
+    loop._advance(run, 1.0)
+    assert run.arrived and run.ended
+    with pytest.raises(ValueError, match="until is 0.5, an accuracy, and regression predicts real numbers"):
+        loop.start(training.recipe("regression", "transformer", "smoke", until=0.5))
+
+
 REFUSED = {
     "vocabulary": ({"n_keys": 8, "n_values": 8}, "has 26 tokens, and the network of the last stage 22"),
     "length": ({"filler": 4}, "positions, and the network of the last stage"),

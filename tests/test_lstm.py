@@ -46,6 +46,17 @@ def test_the_recurrence_is_the_textbook_one(tunnel):
     assert models.count_parameters(model) == model.config.n_parameters
 
 
+def test_a_convolution_adds_the_neighbours_and_sees_nothing_ahead():
+    model, inputs = network(convolution=3), TUNNEL.sample(4, rng(1)).inputs
+    x, kernel = model.embed(inputs), model.convolution.weight[:, 0]  # (B, T, D), (D, 3)
+    padded = F.pad(x, (0, 0, 2, 0))
+    seen = x + model.convolution.bias + sum(kernel[:, i] * padded[:, i : i + x.shape[1]] for i in range(3))
+    assert torch.allclose(model.trunk(x), written_out(model, seen), atol=1e-5)
+    assert models.count_parameters(model) == model.config.n_parameters == network().config.n_parameters + 4 * 12
+    with pytest.raises(ValueError, match="convolution is -1: give a number of tokens"):
+        network(convolution=-1)
+
+
 def test_the_published_stack_has_the_published_size():
     """Paper I's bijection LSTM: six layers of 192; the notes print 1.80 million, tied 1,794,048."""
     model = network(bw.tunnels.Bijection(20), n_layers=6, width=192)

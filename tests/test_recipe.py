@@ -28,6 +28,7 @@ OTHER = {
     "momentum": 0.9, "grad_clip": 0.5, "precision": "tf32", "compile": True, "seed": 1,
     "data_seed": 1, "eval_every": 99, "eval_episodes": 255, "eval_seed": 1, "n_snapshots": 3, "pool": 5,
     "frozen": ("tokens.weight",), "frozen_from": 2, "curriculum": ({"n_values": 3},), "mastery": 0.9,
+    "until": 0.8,
 }
 
 
@@ -99,6 +100,7 @@ REFUSED = {
     "clip": (lambda: BASE.but(grad_clip=-1.0), "grad_clip is -1.0: it must be at least 0"),
     "snapshots": (lambda: BASE.but(n_snapshots=-1), "n_snapshots is -1: it must be at least 0"),
     "mastery": (lambda: BASE.but(mastery=97), "mastery is 97: an accuracy"),
+    "until": (lambda: BASE.but(until=90), "until is 90: an accuracy"),
     "preset": (lambda: training.recipe("bijection", "transformer", "huge"), "'huge': choose one of smoke"),
     "pair": (lambda: training.recipe("bijection", "abacus", "smoke"), "no presets for the architecture 'abacus'"),
 }

@@ -71,3 +71,30 @@ def test_a_gaussian_with_the_same_mean_and_covariance():
     drawn = np.concatenate([stats.matched_gaussian(x, rng) for _ in range(3000)])
     assert drawn.mean(0) == pytest.approx(x.mean(0), abs=0.05)
     assert np.cov(drawn.T) == pytest.approx(np.cov(x.T), rel=0.05, abs=0.1)
+
+
+def test_survival_by_hand():
+    """Six runs: one ends at 1; of five left one ends at 3, when another is lost; of three left one ends at 5."""
+    found = stats.survival([5, 1, 3, 3, 5, 5], [True, True, True, False, False, False])
+    assert found["at"].tolist() == [0, 1, 3, 5]
+    assert found["share"] == pytest.approx([1, 5 / 6, 5 / 6 * 4 / 5, 5 / 6 * 4 / 5 * 2 / 3])
+    variance = 1 / (6 * 5) + 1 / (5 * 4)  # Greenwood's sum after the second end
+    share, spread = 2 / 3, 1.959964 * math.sqrt(variance) / abs(math.log(2 / 3))
+    assert found["low"][2] == pytest.approx(share ** math.exp(spread), rel=1e-4)
+    assert found["high"][2] == pytest.approx(share ** math.exp(-spread), rel=1e-4)
+
+
+def test_survival_of_all_and_of_none():
+    every, none = stats.survival([1, 2], [True, True]), stats.survival([7, 7], [False, False])
+    assert every["share"].tolist() == [1, 0.5, 0] and every["low"][-1] == 0 and np.isfinite(every["high"]).all()
+    assert none["at"].tolist() == [0] and none["share"].tolist() == [1]
+
+
+def test_the_log_rank_test_by_hand():
+    """Two groups of three, all of the first ending before the second: four terms of a hypergeometric."""
+    p = stats.logrank([1, 2, 3], [True] * 3, [4, 5, 6], [True, True, False])
+    observed = 3 - (3 / 6 + 2 / 5 + 1 / 4)
+    variance = sum(a * b / (a + b) ** 2 for a, b in ((3, 3), (2, 3), (1, 3)))
+    assert p == pytest.approx(scipy.stats.chi2.sf(observed**2 / variance, 1), rel=1e-9)
+    assert stats.logrank([9] * 4, [False] * 4, [9] * 4, [False] * 4) == 1.0
+    assert stats.logrank([1, 2, 3], [True] * 3, [1, 2, 3], [True] * 3) == pytest.approx(1.0)
