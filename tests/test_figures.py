@@ -17,7 +17,7 @@ import torch
 from PIL import Image
 
 import bayeswind_lib as bw
-from bayeswind_lib import figures
+from bayeswind_lib import figures, stats
 from bayeswind_lib.figures import frame, words
 from bayeswind_lib.figures.style import line_style
 
@@ -60,6 +60,11 @@ def trail(changed: int | None = None):
     if changed is not None:
         rows[changed] = [0.6, 0.2, 0.2]
     return rows
+
+
+def survivors(when: float):
+    """Four runs: one ends at 1, two later, one never."""
+    return stats.survival([1, when, when, 10], [True, True, True, False])
 
 
 def gaussian(at: int | None = None):
@@ -117,6 +122,9 @@ KINDS = {
     "roc": (lambda d: figures.roc_plane({"good": figures.Sign("a", (0, 1), (0.25, d)), "bad": figures.Sign("b", (0, 0), (0.5, 0.5))},
                                         first="one set", then="another", x_label="wrong", y_label="right"),
             1.0, 0.75, "largest gap 0.75 from the diagonal in the end: good", "largest gap 0.5 from the diagonal in the end: good"),
+    "survival": (lambda d: figures.survival({"net": survivors(d)}, 10, x_label="episodes", y_label="share"), 3, 5,
+                 "from 1 to 0.25, first fall at 1, largest gap 0.5 between neighbours, at 3",
+                 "largest gap 0.5 between neighbours, at 5"),
     "stacked": (lambda d: figures.stacked({"a": {"yes": 1, "no": 3}, "b": {"yes": d, "no": 1}}), 3, 0,
                 "largest gap 25 percent to the share of all groups together: yes, a",
                 "largest gap 20 percent to the share of all groups together: yes, b"),
@@ -534,3 +542,16 @@ def test_a_failure_is_never_green():
     colour = {bars.get_label(): bars.patches[0].get_facecolor() for bars in axes.containers}
     assert len(set(colour.values())) == 5
     assert np.argmax(colour["reproduced"][:3]) == 1 and np.argmax(colour["not reproduced"][:3]) == 0
+
+
+def test_survival_goes_in_steps_to_the_end_and_not_beyond_it():
+    plot = figures.survival({"a": survivors(3), "none": stats.survival([10], [False])}, 10, x_label="x", y_label="y")
+    line = next(line for line in plot.figure.axes[0].lines if line.get_label() == "a")
+    assert line.get_drawstyle() == "steps-post"
+    assert list(line.get_xdata()) == [0, 1, 3, 10] and list(line.get_ydata()) == [1, 0.75, 0.25, 0.25]
+    assert "None: still 1 at 10" in plot.alt
+    assert plot.data["curve"].tolist() == ["a", "a", "a", "none"] and plot.data["share"].tolist() == [1, 0.75, 0.25, 1]
+    with pytest.raises(ValueError, match="end is 2, and 'a' goes on to 3"):
+        figures.survival({"a": survivors(3)}, 2, x_label="x", y_label="y")
+    with pytest.raises(ValueError, match="curves is empty"):
+        figures.survival({}, 2, x_label="x", y_label="y")

@@ -36,7 +36,7 @@ PROBES = ("ablation", "beliefs", "capstone", "diagnostics", "gradient", "keys", 
 MADE = {
     "bijection_baselines": "bijection_baselines", "hmm_baselines": "hmm_baselines", "regression_baselines": "regression_baselines",
     "recall_baselines": "recall_baselines", "facts": "facts", "networks": "networks",
-    "attention_variants": "attention_variants",
+    "attention_variants": "attention_variants", "binding_race": "binding_race",
 } | {f"probe_{name}": name for name in PROBES}
 RACES = {"races": "races", "fair_race": "fair_race", "curriculum": "curriculum"}  # hours, and twice ten minutes: only when they are named
 LANGUAGE = {"language_geometry": "language_geometry", "language_sula": "language_sula"}  # these need the language model

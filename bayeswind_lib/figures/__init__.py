@@ -13,6 +13,7 @@ from bayeswind_lib.figures.curves import (
     gap_by_position,
     learning_curves,
     lines,
+    survival,
 )
 from bayeswind_lib.figures.gaussians import bands, ellipses
 from bayeswind_lib.figures.maps import attention_map, heatmaps
@@ -58,5 +59,6 @@ __all__ = [
     "simplex_trails",
     "stacked",
     "style",
+    "survival",
     "table",
 ]

@@ -366,3 +366,49 @@ def _count_short(value: float) -> str:
     if abs(value) >= 1e6:
         return f"{value / 1e6:g}M"
     return f"{value / 1e3:g}k" if abs(value) >= 1e4 else f"{value:g}"
+
+
+def survival(curves: Mapping[str, Mapping], end: float, *, x_label: str, y_label: str, title: str = "") -> Plot:
+    """Kaplan-Meier curves: the share of runs to which something has not happened yet.
+
+    Args:
+        curves: by label `at`, `share`, `low` and `high`, as `stats.survival` gives them.
+        end: where nobody looked any more; every curve is drawn to there.
+        x_label, y_label: words under and beside the axes.
+    Raises:
+        ValueError: for no curves, or a curve that goes on beyond `end`.
+    """
+    if not curves:
+        raise ValueError("curves is empty: give at least one, by label")
+    for label, curve in curves.items():
+        if max(curve["at"]) > end:
+            raise ValueError(f"end is {end:g}, and {label!r} goes on to {max(curve['at']):g}: give the last time at which anybody looked")
+
+    def paint(axes):
+        drawn = []
+        axes.set(xlabel=x_label, ylabel=y_label, title=title, ylim=(-0.03, 1.03), xlim=(0, end))
+        for index, (label, curve) in enumerate(curves.items()):
+            look = line_style(index, of=len(curves)) | {"drawstyle": "steps-post"}
+            drawn += axes.plot([*curve["at"], end], [*curve["share"], curve["share"][-1]], label=label, **look)
+        _thousands(axes)
+        label_ends(axes, drawn, [curve["share"][-1] for curve in curves.values()])
+
+    alt = f"{sentence(title)} " if title else ""
+    alt += f"{y_label} over {x_label}, 0 to {number(end)}. "
+    alt += " ".join(sentence(f"{label}: {_survival_words(curve, end)}") for label, curve in curves.items())
+    names = ("at", "share", "low", "high")
+    data = {"curve": np.concatenate([[label] * len(curve["at"]) for label, curve in curves.items()])}
+    data |= {name: np.concatenate([array(curve[name]) for curve in curves.values()]) for name in names}
+    heads = {"at": x_label, "share": y_label, "low": "lower end of its 95 % interval", "high": "upper end of its 95 % interval"}
+    return draw(paint, alt.strip(), data, heads=heads)
+
+
+def _survival_words(curve: Mapping, end: float) -> str:
+    at, share = array(curve["at"]), array(curve["share"])
+    if len(at) == 1:
+        return f"still {number(share[0])} at {number(end)}"
+    fall = int(np.argmin(np.diff(share)))
+    return (
+        f"from 1 to {number(share[-1])}, first fall at {number(at[1])}, "
+        f"largest gap {number(share[fall] - share[fall + 1])} between neighbours, at {number(at[fall + 1])}"
+    )

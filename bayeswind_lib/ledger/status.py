@@ -32,7 +32,7 @@ CHECK_ERRORS = 5.0  # standard errors between a formula and its sampled check
 SAMPLE_ERRORS = 4.0  # standard errors between a published sampled value and ours
 NEAR = 2.0  # times the highest value that counts: so far a network is "partly" there
 MIN_DEALS = 20  # ways to deal out the seeds of two networks: 3 and 3 have so many
-DEALT = ("flipped/", "dealt_seeds/")  # nulls that deal out or exchange the same runs
+DEALT = ("flipped/", "dealt_seeds/", "dealt_runs/")  # nulls that deal out or exchange the same runs
 MATCHED = 0.10  # by how much parameters and episodes of two networks may differ in a fair ratio
 
 
@@ -323,6 +323,7 @@ NULLS = {
     "two_layers": "two layers drawn at random", "dealt_labels": "the domains' labels dealt out anew",
     "random_maps": "random directions",
     "dealt_seeds": "the two networks of a seed exchanged",
+    "dealt_runs": "the same runs, dealt out to the two networks in every way",
     "as_large": "axes drawn at random that carry as much variance",
     "independent": "sequences without a rule",
     "shuffled": "answers of other sequences", "gaussian": "one Gaussian cloud of the same covariance",

@@ -361,7 +361,7 @@ ARMS = {  # architecture, variant, and what else differs; the last four differ f
 }
 CORE = tuple(ARMS)[:6]
 WAYS = ("plain", "staged")
-TRIED_RATES = {"adamw": (1e-3, 2e-3, 4e-3), "muon": (5e-3, 1e-2, 2e-2)}
+TRIED_RATES = {"adamw": (1e-3, 2e-3, 4e-3, 8e-3), "muon": (5e-3, 1e-2, 2e-2, 4e-2)}
 TRIAL_SEEDS, RACE_SEEDS = (8, 9), tuple(range(8))  # which choose the rate, and which are compared at it
 RACE_RATES: dict[tuple[str, str], float] = {}
 
