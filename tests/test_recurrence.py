@@ -127,6 +127,19 @@ def test_renaming_symbols_renames_the_answer():
         assert torch.allclose(told, truth[..., s])
 
 
+@pytest.mark.parametrize("tokens", ["integer", "opaque"])
+def test_within_a_horizon_the_first_answers_are_asked_and_no_others(tokens):
+    whole, part = Recurrence(7, 8, tokens), Recurrence(7, 8, tokens, horizon=3)
+    all_of, some = whole.sample(20, rng(8)), part.sample(20, rng(8))
+    assert torch.equal(all_of.inputs, some.inputs)  # the symbols behind are read, and not asked
+    assert torch.equal(all_of.targets[:, :3], some.targets) and torch.equal(all_of.posterior[:, :3], some.posterior)
+    assert part.interface.scored == whole.interface.scored[:3] and "horizon" not in whole.config
+    assert not bw.tunnels.check(part, 200).problems
+    for kind in (bw.baselines.Uniform, AnyRule, Memoriser):
+        assert torch.equal(kind(part).predict(some.inputs), kind(whole).predict(some.inputs)[:, :3])
+    assert Recurrence(**part.config).config == part.config
+
+
 def test_half_of_the_episodes_are_programs_and_follow_them():
     latents = Recurrence(11, 9).sample(4000, rng(5)).latents
     assert abs(float(latents["is_program"].float().mean()) - 0.5) < 0.04

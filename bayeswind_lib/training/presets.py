@@ -77,6 +77,7 @@ FROM_POSTERIORS = {"supervision": "posterior", "batch_size": 64, "steps": 6000}
 PAPER = {
     ("bijection", "mlp"): AT_ONCE,
     ("hmm", "mlp"): AT_ONCE,
+    ("recurrence", "transformer"): FROM_POSTERIORS,
     ("bijection", "lstm"): FROM_POSTERIORS,
     ("hmm", "lstm"): FROM_POSTERIORS,
     ("bijection", "mamba"): FROM_POSTERIORS,

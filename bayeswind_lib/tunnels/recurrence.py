@@ -148,6 +148,8 @@ class Recurrence:
         prefixes: "all"; or only sequences whose first three symbols are in the buckets that are
             trained on ("train"), or in the one held out ("held_out"). The answer is conditioned on it.
         bucket: which one is held out, 0..4.
+        horizon: only the predictions after the first so many symbols are asked, so that a network is
+            trained on these alone; None: all of them.
     Raises:
         ValueError: if the setting is impossible.
     """
@@ -157,11 +159,11 @@ class Recurrence:
         "smoke": {"modulus": 3, "length": 5}, "classroom": {"modulus": 7, "length": 12},
         "paper": {"modulus": 17, "length": 16},
     }
-    variants = {"opaque": {"tokens": "opaque"}, "train": {"prefixes": "train"}}
+    variants = {"opaque": {"tokens": "opaque"}, "train": {"prefixes": "train"}, "horizon": {"horizon": 5}}
 
     def __init__(
         self, modulus: int = 17, length: int = 16, tokens: str = "integer", prefixes: str = "all",
-        bucket: int = 0,
+        bucket: int = 0, horizon: int | None = None,
     ):
         if modulus < 3 or any(modulus % d == 0 for d in range(2, int(modulus**0.5) + 1)):
             raise ValueError(f"modulus is {modulus}: it must be a prime from 3 on, so that one can divide")
@@ -172,8 +174,10 @@ class Recurrence:
                 raise ValueError(f"{what} is {given!r}: choose one of {', '.join(allowed)}")
         if not 0 <= bucket < N_BUCKETS:
             raise ValueError(f"bucket is {bucket}: choose one of 0..{N_BUCKETS - 1} to hold out")
+        if horizon is not None and not 1 <= horizon < length:
+            raise ValueError(f"horizon is {horizon}: a sequence of {length} symbols has {length - 1} predictions, so choose 1..{length - 1}")
         self.modulus, self.length, self.tokens, self.prefixes = modulus, length, tokens, prefixes
-        self.bucket = bucket
+        self.bucket, self.horizon = bucket, horizon
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self.config.items())
@@ -182,10 +186,11 @@ class Recurrence:
     @property
     def config(self) -> dict:
         """The arguments that build this tunnel again, as JSON types."""
-        return {
+        config = {
             "modulus": self.modulus, "length": self.length,
             "tokens": self.tokens, "prefixes": self.prefixes, "bucket": self.bucket,
         }
+        return config if self.horizon is None else config | {"horizon": self.horizon}
 
     @property
     def header(self) -> int:
@@ -200,7 +205,7 @@ class Recurrence:
             n_tokens=self.modulus + (2 if self.header else 0),
             n_features=0,
             n_positions=end,
-            scored=tuple(range(self.header, end)),
+            scored=tuple(range(self.header, end))[: self.horizon],
             n_outputs=self.modulus,
             first_output_token=0,
         )
@@ -256,7 +261,7 @@ class Recurrence:
         latents = {name: value for name, value in latents.items() if value is not None}
         shown = symbols if names is None else names.gather(1, symbols)
         inputs = self._write(symbols[:, :-1], names)
-        return Episodes(inputs, shown[:, 1:].contiguous(), self.posterior(inputs), latents)
+        return Episodes(inputs, shown[:, 1:][:, : self.horizon].contiguous(), self.posterior(inputs), latents)
 
     def _write(self, symbols: torch.Tensor, names: torch.Tensor | None) -> torch.Tensor:
         """The tokens that spell symbols (B, t) under their names."""
@@ -298,9 +303,9 @@ class Recurrence:
         return symbols, names
 
     def posterior(self, inputs: torch.Tensor) -> torch.Tensor:
-        """Exact predictive distribution at every scored position: float64 (B, t, p), in tokens' order."""
+        """Exact predictive distribution at every scored position: float64 (B, t, p), in tokens' order; t at most the horizon."""
         symbols, names = self.read(inputs)
-        truth = posterior(symbols, self.modulus)
+        truth = posterior(symbols, self.modulus)[:, : self.horizon]
         if self.prefixes != "all":
             self._condition(truth, symbols)
         if names is None:
