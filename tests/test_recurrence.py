@@ -11,6 +11,7 @@ import torch
 from _support import rng
 import bayeswind_lib as bw
 from bayeswind_lib.baselines.recurrence import AnyRule, Memoriser
+from bayeswind_lib.experiments import recurrence as programs
 from bayeswind_lib.tunnels import Recurrence, recurrence
 
 
@@ -128,15 +129,16 @@ def test_renaming_symbols_renames_the_answer():
 
 
 @pytest.mark.parametrize("tokens", ["integer", "opaque"])
-def test_within_a_horizon_the_first_answers_are_asked_and_no_others(tokens):
+def test_within_a_horizon_the_first_symbols_are_read_and_no_others(tokens):
     whole, part = Recurrence(7, 8, tokens), Recurrence(7, 8, tokens, horizon=3)
     all_of, some = whole.sample(20, rng(8)), part.sample(20, rng(8))
-    assert torch.equal(all_of.inputs, some.inputs)  # the symbols behind are read, and not asked
+    assert torch.equal(all_of.inputs[:, : whole.header + 3], some.inputs)
     assert torch.equal(all_of.targets[:, :3], some.targets) and torch.equal(all_of.posterior[:, :3], some.posterior)
     assert part.interface.scored == whole.interface.scored[:3] and "horizon" not in whole.config
+    assert part.interface.n_positions == whole.interface.n_positions  # a network has positions for all symbols
     assert not bw.tunnels.check(part, 200).problems
     for kind in (bw.baselines.Uniform, AnyRule, Memoriser):
-        assert torch.equal(kind(part).predict(some.inputs), kind(whole).predict(some.inputs)[:, :3])
+        assert torch.equal(kind(part).predict(some.inputs), kind(whole).predict(all_of.inputs)[:, :3])
     assert Recurrence(**part.config).config == part.config
 
 
@@ -221,3 +223,63 @@ def test_other_sequences_are_refused():
     back = tuple((~Recurrence(5, 6, prefixes="train").allowed).nonzero()[0].tolist())
     with pytest.raises(ValueError, match="never occurs with prefixes='train'"):
         Recurrence(5, 6, prefixes="train").read(torch.tensor([back]))
+
+
+# ---- trained networks, on small ones
+
+
+@pytest.fixture(scope="module")
+def near():
+    """A small network within a horizon of five, and its tunnel's arguments."""
+    config = {"modulus": 5, "length": 9, "horizon": 5}
+    recipe = bw.training.recipe(
+        "recurrence", "transformer", "smoke", tunnel_config=config, supervision="posterior", steps=60, batch_size=32,
+        model_config={"width": 32, "hidden": 64}, eval_every=60,
+    )
+    return bw.training.train(recipe, progress=False)[0], config
+
+
+def test_programs_that_move_write_what_they_say():
+    program, symbols = programs.sequences(7, 50, 6, rng(1))
+    assert torch.equal((program[:, :1] * symbols[:, :-1] + program[:, 1:]) % 7, symbols[:, 1:])
+    assert bool((symbols[:, 0] != symbols[:, 1]).all())
+
+
+def test_inside_and_outside_of_the_horizon_are_all_positions(near):
+    model, config = near
+    found = programs.opened(model, config, 40, 2)
+    assert found["inside"] == pytest.approx(sum(found["by_position"][:5]) / 5, rel=1e-3)
+    assert found["outside"] == pytest.approx(sum(found["by_position"][5:]) / 3, rel=1e-3)
+    assert set(found["rescue"]) == {"block_1", "none", "other"}
+    ablation = found["ablated"]
+    assert 0 < ablation["rank"] <= 8 and ablation["low"] <= ablation["random"] <= ablation["high"] and ablation["draws"] == 2
+
+
+def test_behind_the_last_block_the_recipient_says_what_the_donor_says(near):
+    """Nothing is read from other places any more, so that the donor decides alone."""
+    model, config = near
+    _, symbols = programs.sequences(5, 200, 9, programs.rng_for(Recurrence(**config), 484))
+    right = [float((programs.answers_at(model, symbols[:, k - 4 : k + 1], 4) == symbols[:, k + 1]).double().mean()) for k in (5, 6, 7)]
+    last = len(model.blocks)
+    assert programs.rescued(model, config, 200, last) == pytest.approx(sum(right) / 3)
+    own = programs.rescued(model, config, 200, last, lambda given: given.roll(1, 0))
+    assert own < sum(right) / 3 - 0.2  # the donor of another program knows nothing of this one
+    plain = [float((programs.answers_at(model, symbols[:, :-1], k) == symbols[:, k + 1]).double().mean()) for k in (5, 6, 7)]
+    assert programs.rescue_controls(model, config, 200)["none"] == pytest.approx(sum(plain) / 3)
+
+
+def test_what_is_held_out_is_scored_beside_those_who_copy_and_who_know_by_heart(near):
+    model, _ = near
+    recipe = bw.training.recipe("recurrence", "transformer", "smoke", "train", steps=2, warmup_steps=0, eval_every=2)
+    network = bw.training.train(recipe, progress=False)[0]
+    found = programs.split(network, recipe.tunnel_config, 30, 2)
+    assert abs(found["by_heart_train"]) < 1e-9 < found["by_heart_held_out"]
+    assert found["train"] > 0 and len(found["train_by_position"]) == 4
+    assert set(programs.split(network, recipe.tunnel_config | {"prefixes": "all"}, 30, 2)) == {"all", "all_by_position", "copier_all", "by_heart_all"}
+
+
+def test_the_ledger_asks_for_the_mean_of_the_seeds():
+    runs = {"train": {"0": {"train": 0.1, "held_out": 0.5}, "1": {"train": 0.3, "held_out": 0.7}}, "horizon": {"0": {"inside": 0.02, "ablated": {"read": 1.0}}}}
+    found = programs.asked(runs)
+    assert found["p17"] == {"train": pytest.approx(0.2), "train_se": pytest.approx(0.1), "held_out": pytest.approx(0.6), "held_out_se": pytest.approx(0.1)}
+    assert found["ablated"]["read"] == 1.0 and found["p31"] == {}

@@ -4,17 +4,35 @@ tasks/<task>/constants: for a beginning with x_0 != x_1 that a program explains,
 entropy after k symbols, by formula; under `sampled` the same from sampled programs. `baselines`: scores
 of the reference predictors (`kl_ruled`: from the third symbol on). `null`: the uniform guess, draw by draw. `independent`: the constants
 where there is no rule at all.
+
+trained: what networks of published size do. They lie in the folder of the queue, which only `--runs` brings; without it
+what is stored is kept:
+
+    python -m bayeswind_lib queue --folder FOLDER --only recurrence
+    python -m bayeswind_lib records probe_recurrence --runs FOLDER
+
+Axes: B sequences, T symbols read, D channels, R directions.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import numpy as np
 import torch
+from torch import nn
 
-from bayeswind_lib import baselines, stats, tunnels
+from bayeswind_lib import baselines, checkpoints, stats, tunnels
 from bayeswind_lib.baselines.recurrence import AnyRule, Memoriser, ruled
-from bayeswind_lib.probes.fixed import SEED
+from bayeswind_lib.checkpoints import store
+from bayeswind_lib.experiments import queue
+from bayeswind_lib.experiments.progress import about
+from bayeswind_lib.probes.activations import activations, edit
+from bayeswind_lib.probes.beliefs import fit_reader
+from bayeswind_lib.probes.fixed import SEED, rng_for
 from bayeswind_lib.scoring import entropy, entropy_bits, score_episodes
+from bayeswind_lib.training.sweep import read_row, weights_of
 from bayeswind_lib.tunnels import recurrence
 
 SIZES = ((17, 16), (7, 12))
@@ -67,8 +85,12 @@ def scores(modulus: int, length: int, n: int, rng: torch.Generator) -> dict[str,
     return found_at
 
 
-def measure(n_episodes: int, draws: int) -> dict:
-    """The record."""
+def measure(n_episodes: int, draws: int, records: str | Path | None = None, runs: str | Path | None = None) -> dict:
+    """The record.
+
+    Args:
+        records: where the stored record lies, whose networks are kept. runs: the folder of the queue.
+    """
     rng = torch.Generator().manual_seed(SEED)
     tasks = {}
     for modulus, length in SIZES:
@@ -87,4 +109,170 @@ def measure(n_episodes: int, draws: int) -> dict:
             "beginnings": modulus * (modulus - 1) * modulus,
             "held_out": int((recurrence.buckets(modulus) == 0).sum()),
         }
-    return {"tasks": tasks, "independent": {task: one["independent"] for task, one in tasks.items()}}
+    return {
+        "tasks": tasks, "independent": {task: one["independent"] for task, one in tasks.items()},
+        "trained": trained(n_episodes, draws, records, runs),
+    }
+
+
+# ---- trained networks
+
+
+def trained(n: int, draws: int, records: str | Path | None, runs: str | Path | None) -> dict:
+    """By label and seed what every network does, under "runs"; and of all seeds together what the ledger asks for."""
+    found = dict(((store.read("probe_recurrence", records) or {}).get("trained") or {}).get("runs", {}))
+    cells = [entry.cell for entry in queue.entries() if entry.cell.recipe.tunnel == "recurrence" and entry.cell.preset == "paper"]
+    for cell in cells if runs else ():
+        if (row := read_row(cell, runs)) is not None:
+            network = checkpoints.load_file(weights_of(row, runs))
+            what = opened if cell.recipe.tunnel_config.get("horizon") else split
+            measured = about(row) | what(network, cell.recipe.tunnel_config, n, draws)
+            found.setdefault(cell.name.removeprefix("recurrence-transformer").strip("-") or "integer", {})[str(cell.recipe.seed)] = measured
+    return {"runs": found} | asked(found)
+
+
+def asked(found: dict) -> dict:
+    """Means over seeds, under the names that the ledger knows."""
+    def over_seeds(label: str, *path: str) -> dict:
+        values = [store.lookup(run, "/".join(path)) for run in found.get(label, {}).values()]
+        values = [value for value in values if value is not None]
+        if not values:
+            return {}
+        return {path[-1]: float(np.mean(values))} | ({f"{path[-1]}_se": stats.standard_error(values)} if len(values) > 1 else {})
+
+    return {
+        "p17": over_seeds("train", "train") | over_seeds("train", "held_out"),
+        "p31": over_seeds("train-p31", "train") | over_seeds("train-p31", "held_out"),
+        "horizon": over_seeds("horizon", "inside") | over_seeds("horizon", "outside"),
+        "ablated": over_seeds("horizon", "ablated", "read") | over_seeds("horizon", "ablated", "random"),
+        "rescue": over_seeds("horizon", "rescue", "block_1"),
+    }
+
+
+def split(model: nn.Module, config: dict, n: int, draws: int) -> dict:
+    """KL in bits from the third symbol on: of all beginnings, or of those of the trained buckets and of the one held out.
+
+    Beside both stand those of the observers that copy and that know the trained beginnings by heart.
+    """
+    if config.get("prefixes", "all") == "all":
+        parts = {"all": tunnels.build("recurrence", config)}
+    else:
+        parts = {name: tunnels.build("recurrence", config | {"prefixes": name}) for name in ("train", "held_out")}
+    found: dict = {}
+    for name, tunnel in parts.items():
+        episodes = tunnel.sample(n, rng_for(tunnel, 480))
+        score = score_episodes(model, episodes)
+        found |= {name: ruled(score), f"{name}_by_position": [float(f"{x:.4g}") for x in score.per_position["kl"]]}
+        found |= {f"copier_{name}": ruled(score_episodes(AnyRule(tunnel), episodes))}
+        found |= {f"by_heart_{name}": ruled(score_episodes(Memoriser(tunnel), episodes))}
+    return found
+
+
+def opened(model: nn.Module, config: dict, n: int, draws: int) -> dict:
+    """A network that was trained within a horizon: KL inside and outside of it, and what two interventions do.
+
+    Returns:
+        inside, outside: mean KL in bits of the positions within the horizon, and of those behind.
+        ablated: at the block behind which a and b are read best ("block", "a", "b": shares read rightly), the KL inside
+            after the directions of the readings are taken out ("read"), and after as many random ones ("random", a median
+            of `draws`, with "low" and "high"); "rank", how many.
+        rescue: see `rescued`.
+    """
+    horizon, whole = config["horizon"], tunnels.build("recurrence", {k: v for k, v in config.items() if k != "horizon"})
+    kl = score_episodes(model, whole.sample(n, rng_for(whole, 481))).per_position["kl"]  # (T,)
+    rescue = {f"block_{i}": rescued(model, config, n, i) for i in range(1, len(model.blocks))}
+    return {
+        "inside": float(kl[:horizon].mean()), "outside": float(kl[horizon:].mean()), "by_position": [float(f"{x:.4g}") for x in kl],
+        "ablated": ablated(model, config, n, draws), "rescue": rescue | rescue_controls(model, config, n),
+    }
+
+
+def sequences(modulus: int, n: int, length: int, rng: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+    """Programs that move their first symbol, and what they write: int64 (n, 2) and (n, length)."""
+    start, program = torch.randint(modulus, (n,), generator=rng), torch.randint(modulus, (n, 2), generator=rng)
+    still = (program[:, 0] * start + program[:, 1]) % modulus == start
+    program[still, 1] = (program[still, 1] + 1) % modulus
+    rows = [start]
+    for _ in range(length - 1):
+        rows.append((program[:, 0] * rows[-1] + program[:, 1]) % modulus)
+    return program, torch.stack(rows, 1)
+
+
+def ablated(model: nn.Module, config: dict, n: int, draws: int) -> dict:
+    """Take out of the stream behind one block what a and b are read from, where both are known: see `opened`."""
+    p, horizon = config.get("modulus", 17), config["horizon"]
+    tunnel = tunnels.build("recurrence", config)
+    rng = rng_for(tunnel, 482)
+    program, symbols = sequences(p, 2 * n, tunnel.length, rng)
+    half, known = slice(0, n), slice(2, horizon)  # after three symbols the program is known
+    inputs, names = symbols[:, :-1], np.eye(p)
+    best: tuple = (-1.0,)
+    for layer in range(1, len(model.blocks) + 1):
+        x = activations(model, inputs, f"residual.{layer}")[f"residual.{layer}"][:, known].double().numpy()  # (B, K, D)
+        rows, right = [], []
+        for numbers in program.T.numpy():
+            label = np.repeat(numbers[:, None], x.shape[1], 1)  # (B, K)
+            reader = fit_reader(x[half].reshape(-1, x.shape[-1]), names[label[half]].reshape(-1, p))
+            rows.append(reader.subspace())
+            right.append(float((reader.read(x[n:]).argmax(-1) == label[n:]).mean()))
+        if min(right) > best[0]:
+            best = (min(right), layer, right, np.linalg.svd(np.concatenate(rows), full_matrices=False), x.reshape(-1, x.shape[-1]).mean(0))
+    _, layer, right, (_, sizes, axes), mean = best
+    axes = axes[sizes > 1e-6 * sizes[0]]  # (R, D)
+    episodes = tunnel.sample(n, rng_for(tunnel, 483))
+
+    def without(directions: np.ndarray) -> float:
+        basis, centre = (torch.tensor(part, dtype=torch.float32) for part in (directions, mean))
+        with edit(model, {f"residual.{layer}": lambda x: x - ((x - centre) @ basis.T) @ basis}):
+            return score_episodes(model, episodes).kl
+
+    source = np.random.default_rng(SEED)
+    other = [without(np.linalg.qr(source.standard_normal((axes.shape[1], len(axes))))[0].T) for _ in range(min(draws, 20))]
+    null = stats.summary(other)
+    return {
+        "block": layer, "a": right[0], "b": right[1], "rank": len(axes), "before": score_episodes(model, episodes).kl,
+        "read": without(axes), "random": null["null"], "low": null["low"], "high": null["high"], "draws": null["draws"],
+    }
+
+
+def rescued(model: nn.Module, config: dict, n: int, block: int, donor: Callable | None = None) -> float:
+    """Share of right answers behind the horizon after the whole stream behind a block came from within it.
+
+    The donor is the same program begun later, so that its last position within the horizon has read the symbol
+    that the recipient has just read. Mean over all positions behind the horizon.
+
+    Args:
+        donor: takes the donor's symbols (n, horizon) and gives others in their place; as they are by default.
+    """
+    horizon = config["horizon"]
+    tunnel = tunnels.build("recurrence", config)
+    _, symbols = sequences(config.get("modulus", 17), n, tunnel.length, rng_for(tunnel, 484))
+    name, found = f"residual.{block}", []
+    for k in range(horizon, tunnel.length - 1):
+        given = symbols[:, k - horizon + 1 : k + 1]  # (n, horizon), the last one is the symbol at k
+        given = given if donor is None else donor(given)
+        stream = activations(model, given, name)[name][:, -1]  # (n, D)
+
+        def put(x, stream=stream, k=k):
+            return torch.cat([x[:, :k], stream[:, None], x[:, k + 1 :]], 1)
+
+        with edit(model, {name: put}):
+            said = answers_at(model, symbols[:, :-1], k)
+        found.append(float((said == symbols[:, k + 1]).double().mean()))
+    return float(np.mean(found))
+
+
+@torch.no_grad()
+def answers_at(model: nn.Module, inputs: torch.Tensor, k: int) -> torch.Tensor:
+    """The likeliest next symbol after symbol k (from 0): int64 (B,)."""
+    return model(inputs[:, : k + 1])[:, k].argmax(-1)
+
+
+def rescue_controls(model: nn.Module, config: dict, n: int) -> dict:
+    """The same share without a donor ("none"), and with donors whose programs were dealt out anew ("other")."""
+    horizon = config["horizon"]
+    tunnel = tunnels.build("recurrence", config)
+    _, symbols = sequences(config.get("modulus", 17), n, tunnel.length, rng_for(tunnel, 484))
+    places = range(horizon, tunnel.length - 1)
+    none = np.mean([float((answers_at(model, symbols[:, :-1], k) == symbols[:, k + 1]).double().mean()) for k in places])
+    return {"none": float(none), "other": rescued(model, config, n, 1, lambda given: given.roll(1, 0))}

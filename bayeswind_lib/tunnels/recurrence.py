@@ -148,8 +148,8 @@ class Recurrence:
         prefixes: "all"; or only sequences whose first three symbols are in the buckets that are
             trained on ("train"), or in the one held out ("held_out"). The answer is conditioned on it.
         bucket: which one is held out, 0..4.
-        horizon: only the predictions after the first so many symbols are asked, so that a network is
-            trained on these alone; None: all of them.
+        horizon: sequences are read no further than the first so many symbols, so that a network is trained
+            on the predictions within it alone (it has positions for the rest); None: all of them.
     Raises:
         ValueError: if the setting is impossible.
     """
@@ -260,7 +260,7 @@ class Recurrence:
         latents = {"symbols": symbols, "is_program": is_program, "program": program, "names": names}
         latents = {name: value for name, value in latents.items() if value is not None}
         shown = symbols if names is None else names.gather(1, symbols)
-        inputs = self._write(symbols[:, :-1], names)
+        inputs = self._write(symbols[:, :-1][:, : self.horizon], names)
         return Episodes(inputs, shown[:, 1:][:, : self.horizon].contiguous(), self.posterior(inputs), latents)
 
     def _write(self, symbols: torch.Tensor, names: torch.Tensor | None) -> torch.Tensor:
@@ -303,9 +303,9 @@ class Recurrence:
         return symbols, names
 
     def posterior(self, inputs: torch.Tensor) -> torch.Tensor:
-        """Exact predictive distribution at every scored position: float64 (B, t, p), in tokens' order; t at most the horizon."""
+        """Exact predictive distribution at every scored position: float64 (B, t, p), in tokens' order."""
         symbols, names = self.read(inputs)
-        truth = posterior(symbols, self.modulus)[:, : self.horizon]
+        truth = posterior(symbols, self.modulus)
         if self.prefixes != "all":
             self._condition(truth, symbols)
         if names is None:
