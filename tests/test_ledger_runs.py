@@ -367,6 +367,23 @@ def test_steps_of_longer_inputs_come_from_shipped_networks():
     assert last.value == pytest.approx(0.005)
 
 
+def test_steps_of_longer_inputs_come_from_rows_too(monkeypatch):
+    """Of a network that does not ship: its row has the scores, and a shipped one of that seed comes first."""
+    curves = {"per_position": {"entropy_mae": [0.0] * 20 + [0.02] * 30}, "per_position_se": {"entropy_mae": [1e-6] * 50}}
+    row = {
+        "name": "x", "seed": 3, "recipe_tag": "t", "schedule_ended": True, "tunnel_config": {"length": 20}, "entropy_mae": 0.1,
+        "scores": curves | {"longer": {"50": curves | {"entropy_mae": 0.03, "entropy_mae_se": 1e-4}}},
+    }
+    monkeypatch.setattr(trained, "plain_rows", lambda name, rows: [row] if name == "x" else [])
+    claims = {claim.id: claim for claim in load_claims()}
+    longer, own = (dataclasses.replace(claims[name], network="x") for name in ("hmm-transformer-k50", "hmm-transformer-v1"))
+    assert gather(longer, {}).value == 0.03 and [run["seed"] for run in gather(longer, {}).runs] == [3]
+    assert gather(dataclasses.replace(longer, length=20), {}).value == 0.1  # its own length: the row's own number
+    assert gather(own, {}).value == pytest.approx(0.1)
+    row.pop("scores")
+    assert gather(longer, {}).value is None
+
+
 def test_shares_are_the_published_numbers_over_their_own_reference_points():
     """The one place where a published value is divided by hand."""
     for claim in load_claims():

@@ -22,7 +22,14 @@ from bayeswind_lib.checkpoints import CheckpointError
 from bayeswind_lib.checkpoints.files import read_tensors
 from bayeswind_lib.experiments import queue
 from bayeswind_lib.training import loop, plans
-from bayeswind_lib.training.sweep import owned, read_row, row_path, weights_of
+from bayeswind_lib.training.sweep import (
+    owned,
+    read_row,
+    read_rows,
+    row_path,
+    run_cell,
+    weights_of,
+)
 
 TINY = """
 [[cells]]
@@ -172,6 +179,27 @@ def test_a_curriculums_row_says_when_its_stages_ended(smooth):
     ends = [row.get("stage_ends") for row in rows if "curriculum" in row["name"]]
     assert len(ends) == 1 and len(ends[0]) == 1 and 0 < ends[0][0] < 120
     assert all("stage_ends" not in row for row in rows if "curriculum" not in row["name"])
+
+
+def test_networks_of_published_size_leave_scores_in_detail(tmp_path):
+    """What the claims on positions, lengths and fewer pairs need of a network that does not ship."""
+    hmm = plans.cell(
+        "hmm", "transformer", preset="paper", steps=2, warmup_steps=0, eval_every=2, eval_episodes=4, batch_size=2, precision="float32",
+        model_config={"n_layers": 1, "n_heads": 1, "width": 8, "hidden": 8}, tunnel_config={"n_states": 2, "n_symbols": 2, "length": 5},
+    )
+    small = plans.cell("bijection", "mlp", steps=2, warmup_steps=0, eval_every=2, eval_episodes=4)
+    for one in (hmm, small):
+        run_cell(one, tmp_path, 400)
+    plan = [queue.Entry(one, 1, "a test") for one in (hmm, small)]
+    queue.collect(plan, tmp_path, record := tmp_path / "queue.json")
+    rows = {row["tunnel"]: row for row in json.loads(record.read_text())["runs"]}
+    assert "scores" not in rows["bijection"]  # of another preset
+    scores = rows["hmm"]["scores"]
+    assert [len(scores["per_position"][name]) for name in ("kl", "entropy_mae")] == [5, 5]
+    assert sum(scores["per_position"]["kl"]) / 5 == pytest.approx(rows["hmm"]["kl"], rel=0.15)
+    assert [len(scores["longer"][length]["per_position"]["kl"]) for length in ("30", "50")] == [30, 50]
+    queue.take_down(read_rows([hmm], tmp_path), queue.recipes_of(plan), other := tmp_path / "other.json")
+    assert "scores" not in json.loads(other.read_text())["runs"][0]  # nobody said where the weights lie
 
 
 def test_kills_at_any_moment_leave_no_trace(smooth, plan, tmp_path):

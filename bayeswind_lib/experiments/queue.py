@@ -2,7 +2,8 @@
 
 `queue.toml` beside this file lists the cells. The folder of the queue holds what is unfinished and the
 weights, as a sweep's does (see `sweep`): it may lie anywhere and outlive a checkout. A finished run is at
-once a row of the record `queue.json`, with its whole recipe; what has its row is never run again.
+once a row of the record `queue.json`, with its whole recipe, and of networks of published size with the scores of each position, of
+one pair less and of longer inputs; what has its row is never run again.
 Several processes may work in one folder. All of them may be killed at any moment.
 """
 
@@ -18,6 +19,7 @@ from pathlib import Path
 
 from tqdm.auto import tqdm
 
+from bayeswind_lib import checkpoints, tunnels
 from bayeswind_lib.checkpoints.files import CheckpointError, write_atomically
 from bayeswind_lib.checkpoints.store import records_folder
 from bayeswind_lib.training.loop import STATE
@@ -31,6 +33,7 @@ from bayeswind_lib.training.sweep import (
     saved_note,
     seconds_left,
     sweep,
+    weights_of,
 )
 
 PLAN = Path(__file__).with_name("queue.toml")
@@ -125,8 +128,10 @@ def record_lock(path: Path) -> Path:
     return path.with_name(f".{path.name}.lock")
 
 
-def take_down(rows: Iterable[dict], recipes: dict[str, dict], path: Path) -> None:
+def take_down(rows: Iterable[dict], recipes: dict[str, dict], path: Path, folder: Path | None = None) -> None:
     """Add rows to the record, with their recipes; a row that is there already stays as it is.
+
+    With the `folder` that holds their weights, networks of published size get `scores` as well.
 
     Whoever writes holds the record's lock, so that of two processes, also of two queues, none loses a row.
     """
@@ -135,7 +140,7 @@ def take_down(rows: Iterable[dict], recipes: dict[str, dict], path: Path) -> Non
         with owned(record_lock(path)) as mine:
             if mine:
                 kept = {row["key"]: row for row in recorded(path)}
-                new = {row["key"]: row | {"recipe": recipes[row["key"]]} for row in rows if row["key"] not in kept}
+                new = {row["key"]: row | {"recipe": recipes[row["key"]]} | scores_of(row, folder) for row in rows if row["key"] not in kept}
                 if new:
                     everything = kept | new
                     write_atomically(path, runs_text(everything[key] for key in sorted(everything)).encode())
@@ -143,9 +148,19 @@ def take_down(rows: Iterable[dict], recipes: dict[str, dict], path: Path) -> Non
         time.sleep(0.05)
 
 
+def scores_of(row: dict, folder: Path | None) -> dict:
+    """"scores" of a network of published size whose weights lie in a folder, as `networks.row_scores` gives them; else nothing."""
+    if folder is None or row["preset"] != "paper" or row["tunnel"] not in ("bijection", "hmm") or not weights_of(row, folder).exists():
+        return {}
+    from bayeswind_lib.experiments.networks import row_scores
+
+    network = checkpoints.load_file(weights_of(row, folder))
+    return {"scores": row_scores(network, tunnels.build(row["tunnel"], row["tunnel_config"]), row["n_episodes"])}
+
+
 def collect(plan: list[Entry], folder: Path, path: Path) -> set[str]:
     """Take down what has ended in the folder, also by a process killed before it could; the keys of all that is done."""
-    take_down(read_rows((entry.cell for entry in plan), folder), recipes_of(plan), path)
+    take_down(read_rows((entry.cell for entry in plan), folder), recipes_of(plan), path, folder)
     return {row["key"] for row in recorded(path)}
 
 
@@ -179,7 +194,7 @@ def work(
         [entry.cell for entry in plan if entry.cell.key not in done], folder,
         workers=0 if workers == 1 else workers, threads_per_worker=threads, report=report,
         n_episodes=n_episodes, device=device, pulse=MINUTE,
-        finished=lambda row: take_down([row], recipes, path),
+        finished=lambda row: take_down([row], recipes, path, folder),
     )
     done = collect(plan, folder, path)
     return sum(entry.cell.key not in done for entry in plan)

@@ -180,18 +180,16 @@ def _base(claim: Claim, rows: list[dict], records: dict) -> tuple[float | None, 
 
 
 def _runs(name: str | None, claim: Claim, records: dict) -> list[dict]:
-    """One dict a seed of a network: from the runs, or where only weights can tell, from those."""
+    """One dict a seed of a network; of positions, lengths and pairs shipped weights tell, or rows that have such scores."""
     if name is None:
         return []
-    if claim.pairs or claim.length or claim.steps:  # of these only shipped weights tell
+    plain = trained.plain_rows(name, trained.all_rows(records))
+    if claim.pairs or claim.length or claim.steps:
         shipped = lookup(records.get("networks"), f"networks/{name}") or {}
-        found = [
-            _run(shipped[seed], _score_of_shipped(shipped[seed], claim), claim)
-            for seed in sorted(shipped, key=int)
-            if trained.is_plain(name, int(seed), shipped[seed].get("recipe_tag"))
-        ]
+        told = {row["seed"]: row | {"scores": row | row["scores"]} for row in plain if "scores" in row}
+        told |= {int(seed): one for seed, one in shipped.items() if trained.is_plain(name, int(seed), one.get("recipe_tag"))}
+        found = [_run(told[seed], _score_in_detail(told[seed], claim), claim) for seed in sorted(told)]
     else:
-        plain = trained.plain_rows(name, trained.all_rows(records))
         found = [_run(row, _score_of_row(row, claim.measure), claim) for row in plain]
     return [run for run in found if run["measured"] is not None]
 
@@ -216,8 +214,8 @@ def _score_of_row(row: dict, measure: str) -> tuple[float | None, float | None]:
     return _number(lookup(row, measure)), _number(lookup(row, f"{measure}_se"))
 
 
-def _score_of_shipped(entry: dict, claim: Claim) -> tuple[float | None, float | None]:
-    """A shipped network's score: of all positions, of fewer pairs, of longer inputs, of some steps."""
+def _score_in_detail(entry: dict, claim: Claim) -> tuple[float | None, float | None]:
+    """The score of a shipped network, or of a row with scores: of fewer pairs, of longer inputs, of some steps."""
     scores, config = entry["scores"], entry["tunnel_config"] or {}
     size = config.get("n_values")
     if claim.pairs is not None and size is not None and claim.pairs == size - 1:
