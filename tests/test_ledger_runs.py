@@ -372,6 +372,7 @@ def test_steps_of_longer_inputs_come_from_rows_too(monkeypatch):
     curves = {"per_position": {"entropy_mae": [0.0] * 20 + [0.02] * 30}, "per_position_se": {"entropy_mae": [1e-6] * 50}}
     row = {
         "name": "x", "seed": 3, "recipe_tag": "t", "schedule_ended": True, "tunnel_config": {"length": 20}, "entropy_mae": 0.1,
+        "kl": 0.1, "learning_rate": 1.0, "matrix_learning_rate": 1.0, "steps": 1,
         "scores": curves | {"longer": {"50": curves | {"entropy_mae": 0.03, "entropy_mae_se": 1e-4}}},
     }
     monkeypatch.setattr(trained, "plain_rows", lambda name, rows: [row] if name == "x" else [])
