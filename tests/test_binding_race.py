@@ -40,6 +40,8 @@ def test_every_arm_runs_at_the_rate_that_was_fastest_in_its_trials():
     for (arm, way), rate in RACE_RATES.items():
         means = record["rates"][f"{arm} {way}"]
         assert len(means) >= 4 and rate == race.fastest(means), (arm, way, means)
+        arrives = min(tried["episodes"] for tried in means.values()) < record["task"]["episodes"]
+        assert not arrives or min(map(float, means)) < rate < max(map(float, means)), "the fastest lies at an end of the grid"
         for tried in means:
             assert len(race.of(record["runs"], arm, way, float(tried), TRIAL_SEEDS)) == len(TRIAL_SEEDS)
         assert sorted(row["seed"] for row in race.of(record["runs"], arm, way, rate)) == list(RACE_SEEDS)
@@ -85,5 +87,6 @@ def test_what_the_ledger_asks_by_hand():
     assert np.sort(race.deals([1.0, 2.0], [4.0])).tolist() == pytest.approx([1.5 / 4, 2.5 / 2, 3.0])
 
 
-def test_of_equal_rates_the_lowest_is_taken():
-    assert race.fastest({"0.004": 7.0, "0.001": 7.0, "0.002": 9.0}) == 0.001
+def test_of_equal_rates_the_one_with_the_lower_divergence_is_taken():
+    tried = {"0.004": {"episodes": 7.0, "kl": 2.0}, "0.001": {"episodes": 7.0, "kl": 3.0}, "0.002": {"episodes": 9.0, "kl": 0.1}}
+    assert race.fastest(tried) == 0.004

@@ -27,7 +27,7 @@ from bayeswind_lib.training.sweep import read_row
 
 RECORD = "binding_race"
 PLANS = ("binding-trials", "binding-race")
-KEPT = ("seed", "episodes", "arrived", "seconds", "parameters", "device", "commit")
+KEPT = ("seed", "episodes", "arrived", "kl", "seconds", "parameters", "device", "commit")
 ASKED = {  # what the ledger asks: the arm that is slow, and the one that is fast
     "stages": (("transformer", "plain"), ("transformer", "staged")),
     "convolution": (("transformer", "plain"), ("transformer-convolution", "plain")),
@@ -42,8 +42,8 @@ def measure(records: str | Path | None = None, runs: str | Path | None = None) -
     Args:
         records: where the stored record lies, whose runs are kept. runs: the folder of the sweeps.
     Returns:
-        "task": what is asked, and when a run ends; "runs": one row a run; "rates": by arm and way the mean of the
-        episodes of the trials at each rate, by which the rate was chosen; "arms": by arm and way the survival of the
+        "task": what is asked, and when a run ends; "runs": one row a run; "rates": by arm, way and rate the mean
+        episodes and KL of the trials, by which the rate was chosen; "arms": by arm and way the survival of the
         runs that are compared; "tests": p of the log-rank test of each two arms of one way, and of each arm's two
         ways; "ledger" and "dealt_runs": ratios of mean episodes, and the same for every way to deal the runs out.
     """
@@ -82,7 +82,8 @@ def row_of(cell: Cell, row: dict) -> dict:
     recipe = cell.recipe
     rate = recipe.matrix_learning_rate if recipe.optimiser == "muon" else recipe.learning_rate
     stages = {"stage_ends": row["stage_ends"]} if "stage_ends" in row else {}
-    return {"arm": arm, "way": way, "rate": rate} | {name: row[name] for name in KEPT} | stages
+    kept = {name: row[name] for name in KEPT} | {"kl": float(f"{float(row['kl']):.5g}")}
+    return {"arm": arm, "way": way, "rate": rate} | kept | stages
 
 
 def of(rows: list[dict], arm: str, way: str, rate: float | None = None, seeds: tuple[int, ...] = RACE_SEEDS) -> list[dict]:
@@ -92,18 +93,21 @@ def of(rows: list[dict], arm: str, way: str, rate: float | None = None, seeds: t
 
 
 def rates(rows: list[dict]) -> dict:
-    """By arm and way: by rate the mean episodes of the trials, a run that did not arrive counted with all it had."""
+    """By arm and way, and by rate: mean "episodes" of the trials, a run that did not arrive counted with all it had, and mean "kl"."""
     found: dict = {}
     for arm, way in itertools.product(ARMS, WAYS):
         tried = sorted({row["rate"] for row in of(rows, arm, way, seeds=TRIAL_SEEDS)})
-        means = {f"{rate:g}": float(np.mean([row["episodes"] for row in of(rows, arm, way, rate, TRIAL_SEEDS)])) for rate in tried}
-        found |= {f"{arm} {way}": means} if means else {}
+        by_rate = {}
+        for rate in tried:
+            trials = of(rows, arm, way, rate, TRIAL_SEEDS)
+            by_rate[f"{rate:g}"] = {name: float(np.mean([row[name] for row in trials])) for name in ("episodes", "kl")}
+        found |= {f"{arm} {way}": by_rate} if by_rate else {}
     return found
 
 
-def fastest(means: dict[str, float]) -> float:
-    """The rate with the fewest episodes; of equals the lowest."""
-    return float(min(means, key=lambda rate: (means[rate], float(rate))))
+def fastest(by_rate: dict[str, dict]) -> float:
+    """The rate with the fewest episodes; of equals, above all where no run arrives, the one with the lowest KL at the end."""
+    return float(min(by_rate, key=lambda rate: (by_rate[rate]["episodes"], by_rate[rate]["kl"])))
 
 
 def arms(rows: list[dict]) -> dict:

@@ -362,6 +362,10 @@ ARMS = {  # architecture, variant, and what else differs; the last four differ f
 CORE = tuple(ARMS)[:6]
 WAYS = ("plain", "staged")
 TRIED_RATES = {"adamw": (1e-3, 2e-3, 4e-3, 8e-3), "muon": (5e-3, 1e-2, 2e-2, 4e-2)}
+BEYOND = {  # where the fastest of these is the first or the last, or none gets there: one more
+    **dict.fromkeys(itertools.product(("transformer", "mamba-unconvolved"), WAYS), (5e-4,)), ("mamba", "staged"): (5e-4,),
+    **dict.fromkeys([("transformer-convolution", "plain"), ("transformer-convolution", "staged"), ("mamba", "plain"), ("lstm-convolution", "plain")], (16e-3,)),
+}
 TRIAL_SEEDS, RACE_SEEDS = (8, 9), tuple(range(8))  # which choose the rate, and which are compared at it
 RACE_RATES: dict[tuple[str, str], float] = {}
 
@@ -383,7 +387,7 @@ def binding_trials() -> list[Cell]:
     return [
         _raced(arm, way, rate, seed)
         for arms in (CORE, tuple(ARMS)[6:]) for seed in TRIAL_SEEDS for arm, way in itertools.product(arms, WAYS)
-        for rate in TRIED_RATES[ARMS[arm][2].get("optimiser", "adamw")]
+        for rate in TRIED_RATES[ARMS[arm][2].get("optimiser", "adamw")] + BEYOND.get((arm, way), ())
     ]
 
 
