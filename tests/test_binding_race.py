@@ -10,7 +10,7 @@ import pytest
 import bayeswind_lib as bw
 from bayeswind_lib.experiments import binding_race as race
 from bayeswind_lib.training import plans
-from bayeswind_lib.training.plans import ARMS, RACE_RATES, RACE_SEEDS, TRIAL_SEEDS, WAYS, plan
+from bayeswind_lib.training.plans import ARMS, RACE_RATES, RACE_SEEDS, TRIAL_SEEDS, WAYS, plan, seeds_of
 from bayeswind_lib.training.sweep import run_cell
 
 TRIALS, RACE = plan("binding-trials"), plan("binding-race")
@@ -43,8 +43,9 @@ def test_every_arm_runs_at_the_rate_that_was_fastest_in_its_trials():
         arrives = min(tried["episodes"] for tried in means.values()) < record["task"]["episodes"]
         assert not arrives or min(map(float, means)) < rate < max(map(float, means)), "the fastest lies at an end of the grid"
         for tried in means:
-            assert len(race.of(record["runs"], arm, way, float(tried), TRIAL_SEEDS)) == len(TRIAL_SEEDS)
-        assert sorted(row["seed"] for row in race.of(record["runs"], arm, way, rate)) == list(RACE_SEEDS)
+            trials = race.of(record["runs"], arm, way, float(tried), TRIAL_SEEDS)
+            assert sorted(row["seed"] for row in trials) == list(seeds_of(arm, trial=True))
+        assert sorted(row["seed"] for row in race.of(record["runs"], arm, way, rate)) == list(seeds_of(arm))
         assert record["arms"][f"{arm} {way}"]["rate"] == rate
 
 
