@@ -187,16 +187,22 @@ def test_networks_of_published_size_leave_scores_in_detail(tmp_path):
         "hmm", "transformer", preset="paper", steps=2, warmup_steps=0, eval_every=2, eval_episodes=4, batch_size=2, precision="float32",
         model_config={"n_layers": 1, "n_heads": 1, "width": 8, "hidden": 8}, tunnel_config={"n_states": 2, "n_symbols": 2, "length": 5},
     )
+    lstm = plans.cell(
+        "hmm", "lstm", preset="paper", steps=2, warmup_steps=0, eval_every=2, eval_episodes=4, batch_size=2, precision="float32",
+        model_config={"n_layers": 1, "width": 8}, tunnel_config={"n_states": 2, "n_symbols": 2, "length": 5},
+    )
     small = plans.cell("bijection", "mlp", steps=2, warmup_steps=0, eval_every=2, eval_episodes=4)
-    for one in (hmm, small):
+    for one in (hmm, lstm, small):
         run_cell(one, tmp_path, 400)
-    plan = [queue.Entry(one, 1, "a test") for one in (hmm, small)]
+    plan = [queue.Entry(one, 1, "a test") for one in (hmm, lstm, small)]
     queue.collect(plan, tmp_path, record := tmp_path / "queue.json")
-    rows = {row["tunnel"]: row for row in json.loads(record.read_text())["runs"]}
-    assert "scores" not in rows["bijection"]  # of another preset
-    scores = rows["hmm"]["scores"]
+    rows = {row["name"]: row for row in json.loads(record.read_text())["runs"]}
+    assert "scores" not in rows[small.name]  # of another preset
+    assert 2 <= rows["hmm-lstm"]["clusters"] <= 10 and 0 < rows["hmm-lstm"]["pc1_percent"] <= 100 and rows["hmm-lstm"]["entropy_r2"] < 1
+    assert "clusters" not in rows["hmm-transformer"]
+    scores = rows["hmm-transformer"]["scores"]
     assert [len(scores["per_position"][name]) for name in ("kl", "entropy_mae")] == [5, 5]
-    assert sum(scores["per_position"]["kl"]) / 5 == pytest.approx(rows["hmm"]["kl"], rel=0.15)
+    assert sum(scores["per_position"]["kl"]) / 5 == pytest.approx(rows["hmm-transformer"]["kl"], rel=0.15)
     assert [len(scores["longer"][length]["per_position"]["kl"]) for length in ("30", "50")] == [30, 50]
     queue.take_down(read_rows([hmm], tmp_path), queue.recipes_of(plan), other := tmp_path / "other.json")
     assert "scores" not in json.loads(other.read_text())["runs"][0]  # nobody said where the weights lie

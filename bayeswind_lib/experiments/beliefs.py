@@ -166,6 +166,18 @@ def cloud_row(x: np.ndarray, episodes: Episodes) -> dict[str, float]:
     }
 
 
+def last_layer(model, tunnel, n: int) -> dict[str, float]:
+    """What the ledger asks of the last layer of an HMM network, on n episodes: how many clusters without labels have the highest
+    silhouette, the share of the first principal axis, and R^2 of the exact belief's entropy, read linearly."""
+    episodes = tunnel.sample(n, rng_for(tunnel, 6))
+    x = filtering.at_steps(model, episodes.inputs, "final")["final"]
+    silhouettes = clusters.silhouettes(clusters.leading(clusters.cloud(x)), COUNTS)
+    return {
+        "clusters": COUNTS[int(silhouettes.argmax())], "pc1_percent": 100 * float(stats.pca(filtering.flat(x)).shares[0]),
+        "entropy_r2": filtering.held_out(x, filtering.goals(tunnel, episodes)["entropy"]),
+    }
+
+
 def published_untrained(architecture: str, draws: int) -> dict[str, dict]:
     """Networks of the published size and header before any training: shares, clusters, entropy.
 

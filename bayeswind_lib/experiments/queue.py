@@ -149,13 +149,15 @@ def take_down(rows: Iterable[dict], recipes: dict[str, dict], path: Path, folder
 
 
 def scores_of(row: dict, folder: Path | None) -> dict:
-    """"scores" of a network of published size whose weights lie in a folder, as `networks.row_scores` gives them; else nothing."""
+    """"scores" of a network of published size whose weights lie in a folder, as `networks.row_scores` gives them; of a
+    recurrent HMM network also what `beliefs.last_layer` sees. Of any other run nothing."""
     if folder is None or row["preset"] != "paper" or row["tunnel"] not in ("bijection", "hmm") or not weights_of(row, folder).exists():
         return {}
-    from bayeswind_lib.experiments.networks import row_scores
+    from bayeswind_lib.experiments import beliefs, networks
 
-    network = checkpoints.load_file(weights_of(row, folder))
-    return {"scores": row_scores(network, tunnels.build(row["tunnel"], row["tunnel_config"]), row["n_episodes"])}
+    network, tunnel = checkpoints.load_file(weights_of(row, folder)), tunnels.build(row["tunnel"], row["tunnel_config"])
+    opened = beliefs.last_layer(network, tunnel, row["n_episodes"]) if row["architecture"] in beliefs.PUBLISHED and row["tunnel"] == "hmm" else {}
+    return {"scores": networks.row_scores(network, tunnel, row["n_episodes"])} | opened
 
 
 def collect(plan: list[Entry], folder: Path, path: Path) -> set[str]:
