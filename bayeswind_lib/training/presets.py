@@ -97,6 +97,7 @@ MODEL_VARIANTS = {
         "offset": {"positions": "random_offset"},
         "subset": {"positions": "random_subset"},
         "convolution": {"convolution": 4},  # as a Mamba layer has
+        "untied": {"first_output_token": None},  # a readout of its own, in place of the embedding
     },
     "lstm": {"deep": {"n_layers": 6, "width": 56}, "convolution": {"convolution": 4}},
     "mlp": {
