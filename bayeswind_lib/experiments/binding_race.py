@@ -22,7 +22,7 @@ import numpy as np
 
 from bayeswind_lib import stats
 from bayeswind_lib.checkpoints import store
-from bayeswind_lib.training.plans import ARMS, RACE_SEEDS, TRIAL_SEEDS, WAYS, Cell, plan
+from bayeswind_lib.training.plans import ARMS, RACE_SEEDS, TRIAL_SEED, WAYS, Cell, plan
 from bayeswind_lib.training.sweep import read_row
 
 RECORD = "binding_race"
@@ -42,8 +42,8 @@ def measure(records: str | Path | None = None, runs: str | Path | None = None) -
     Args:
         records: where the stored record lies, whose runs are kept. runs: the folder of the sweeps.
     Returns:
-        "task": what is asked, and when a run ends; "runs": one row a run; "rates": by arm, way and rate the mean
-        episodes and KL of the trials, by which the rate was chosen; "arms": by arm and way the survival of the
+        "task": what is asked, and when a run ends; "runs": one row a run; "rates": by arm, way and rate the
+        episodes and the KL of the trial, by which the rate was chosen; "arms": by arm and way the survival of the
         runs that are compared; "tests": p of the log-rank test of each two arms of one way, and of each arm's two
         ways; "ledger" and "dealt_runs": ratios of mean episodes, and the same for every way to deal the runs out.
     """
@@ -71,7 +71,7 @@ def task() -> dict:
     return {
         "tunnel_config": first.tunnel_config, "stages": list(staged.curriculum), "mastery": first.mastery, "until": first.until,
         "steps": first.steps, "batch_size": first.batch_size, "episodes": first.steps * first.batch_size,
-        "trial_seeds": list(TRIAL_SEEDS), "race_seeds": list(RACE_SEEDS),
+        "trial_seed": TRIAL_SEED, "race_seeds": list(RACE_SEEDS),
     }
 
 
@@ -87,20 +87,20 @@ def row_of(cell: Cell, row: dict) -> dict:
 
 
 def of(rows: list[dict], arm: str, way: str, rate: float | None = None, seeds: tuple[int, ...] = RACE_SEEDS) -> list[dict]:
-    """The runs of an arm that are compared, or those of other seeds or one rate."""
+    """The runs of an arm that are compared, or those of other seeds, or of one rate."""
     found = [row for row in rows if (row["arm"], row["way"]) == (arm, way) and row["seed"] in seeds]
     return [row for row in found if rate in (None, row["rate"])]
 
 
 def rates(rows: list[dict]) -> dict:
-    """By arm and way, and by rate: mean "episodes" of the trials, a run that did not arrive counted with all it had, and mean "kl"."""
+    """By arm and way, and by rate: the "episodes" of the trial, all of them if it did not arrive, and its "kl" at the end."""
     found: dict = {}
     for arm, way in itertools.product(ARMS, WAYS):
-        tried = sorted({row["rate"] for row in of(rows, arm, way, seeds=TRIAL_SEEDS)})
+        tried = sorted({row["rate"] for row in of(rows, arm, way, seeds=(TRIAL_SEED,))})
         by_rate = {}
         for rate in tried:
-            trials = of(rows, arm, way, rate, TRIAL_SEEDS)
-            by_rate[f"{rate:g}"] = {name: float(np.mean([row[name] for row in trials])) for name in ("episodes", "kl")}
+            (trial,) = of(rows, arm, way, rate, (TRIAL_SEED,))
+            by_rate[f"{rate:g}"] = {name: trial[name] for name in ("episodes", "kl")}
         found |= {f"{arm} {way}": by_rate} if by_rate else {}
     return found
 

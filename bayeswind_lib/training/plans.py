@@ -366,14 +366,14 @@ BEYOND = {  # where the fastest of these is the first or the last, or none gets 
     **dict.fromkeys(itertools.product(("transformer", "mamba-unconvolved"), WAYS), (5e-4,)), ("mamba", "staged"): (5e-4,),
     **dict.fromkeys([("transformer-convolution", "plain"), ("transformer-convolution", "staged"), ("mamba", "plain"), ("lstm-convolution", "plain")], (16e-3,)),
 }
-TRIAL_SEEDS, RACE_SEEDS = (8, 9), tuple(range(8))  # which choose the rate, and which are compared at it
-FEWER = {"mamba-unconvolved": 4}  # minutes a run, and none of its trials arrived: so many seeds, and one trial a rate
+TRIAL_SEED, RACE_SEEDS = 8, tuple(range(8))  # the one that chooses the rate, and those that are compared at it
+FEWER = {"mamba-unconvolved": 4}  # minutes a run, and none of its trials arrived: so many seeds
 RACE_RATES: dict[tuple[str, str], float] = {}
 
 
-def seeds_of(arm: str, trial: bool = False) -> tuple[int, ...]:
-    """The seeds that choose an arm's rate, or those that are compared."""
-    return TRIAL_SEEDS[: 1 if arm in FEWER else None] if trial else RACE_SEEDS[: FEWER.get(arm)]
+def seeds_of(arm: str) -> tuple[int, ...]:
+    """The seeds of an arm that are compared."""
+    return RACE_SEEDS[: FEWER.get(arm)]
 
 
 def _raced(arm: str, way: str, rate: float, seed: int) -> Cell:
@@ -389,11 +389,10 @@ def _raced(arm: str, way: str, rate: float, seed: int) -> Cell:
 
 
 def binding_trials() -> list[Cell]:
-    """The race to bind at several rates, in seeds of their own: the fastest rate of an arm is the one it runs at."""
+    """The race to bind at several rates, in a seed of its own: the fastest rate of an arm is the one it runs at."""
     return [
-        _raced(arm, way, rate, seed)
-        for arms in (CORE, tuple(ARMS)[6:]) for seed in TRIAL_SEEDS for arm, way in itertools.product(arms, WAYS)
-        if seed in seeds_of(arm, trial=True)
+        _raced(arm, way, rate, TRIAL_SEED)
+        for arm, way in itertools.product(ARMS, WAYS)
         for rate in TRIED_RATES[ARMS[arm][2].get("optimiser", "adamw")] + BEYOND.get((arm, way), ())
     ]
 
