@@ -91,3 +91,50 @@ def test_the_measured_numbers_are_those_of_a_second_way(folder):
     shares = torch.linalg.svdvals(torch.tensor(x)).square()
     assert found["ledger"]["mixed natural pc1"] == pytest.approx(float(shares[0] / shares.sum()), rel=1e-6)
     assert 0 <= found["ledger"]["mae"] <= 1 and found["shuffled"]["rho k"]["draws"] == 20
+
+
+def test_a_cut_takes_the_axis_out_and_other_axes_leave_it(folder):
+    """By construction nothing is left along the axis that was cut; the run with cuts is compared with the weights projected by hand."""
+    model, tokenizer = hub.load(folder)
+    found = language.measure_public(model, hub.Plain(tokenizer), lambda line: None, draws=20, per_count=6)
+    for name in ("cut single", "cut many"):
+        assert found["ledger"][name] < 1e-5 < found["as_large"][name]["low"], name
+        assert found["as_large"][name]["draws"] == 20
+    assert found["as_large"]["cut change"]["low"] < found["as_large"]["cut change"]["high"]
+    assert abs(found["ledger"]["cut change"]) < 100
+
+
+@pytest.mark.parametrize("kind", ["fused", "fused gpt2", "parts"])
+def test_values_are_edited_and_nothing_else(kind):
+    """Values doubled at all tokens double what attention writes; queries and keys, and so the pattern, stay as they were."""
+    import transformers as hf
+
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 24, "vocab_size": 30}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        if kind == "parts":
+            model = hf.LlamaForCausalLM(hf.LlamaConfig(num_key_value_heads=2, **sizes, attn_implementation="eager"))
+        elif kind == "fused":
+            model = hf.GPTNeoXForCausalLM(hf.GPTNeoXConfig(attention_bias=False, **sizes, attn_implementation="eager"))
+        else:
+            config = hf.GPT2Config(n_embd=16, n_layer=2, n_head=4, vocab_size=30, n_positions=16, attn_implementation="eager")
+            model = hf.GPT2LMHeadModel(config)
+            for block in model.transformer.h:
+                torch.nn.init.zeros_(block.attn.c_proj.bias)
+    model.eval()
+    tokens = torch.randint(30, (2, 7), generator=torch.Generator().manual_seed(1))
+    before, _ = layouts.read(model, tokens)
+    shapes = []
+
+    def double(v):
+        shapes.append(tuple(v.shape))
+        return 2 * v
+
+    with layouts.edit_values(model, {0: double}):
+        after, _ = layouts.read(model, tokens)
+    again, _ = layouts.read(model, tokens)
+    assert shapes == [(2, 7, before[0].values.shape[1] * before[0].values.shape[3])]
+    assert torch.allclose(after[0].pattern, before[0].pattern)
+    assert torch.allclose(after[0].written, 2 * before[0].written, atol=1e-5)
+    assert float((after[1].written - before[1].written).abs().max()) > 1e-5  # what follows hears of it
+    assert torch.equal(again[1].written, before[1].written)

@@ -16,7 +16,7 @@ import torch
 
 from bayeswind_lib.checkpoints import store
 from bayeswind_lib.experiments import workers
-from bayeswind_lib.language import diagnose, hub, layouts, manifold, prompts, sula
+from bayeswind_lib.language import axes, diagnose, edits, hub, layouts, manifold, prompts, sula
 from bayeswind_lib.training.environment import describe_environment
 from bayeswind_lib.training.performance import threads
 
@@ -112,10 +112,10 @@ def measure_public(model, tokenizer, report: Callable = print, draws: int = 200,
     width = model.get_input_embeddings().embedding_dim
     random = diagnose.random_cosines((width // layouts.head_counts(model)[0], width), draws, np.random.default_rng(0))
     measured["cosine"] = float(cosines[: max(1, len(cosines) // 3)].mean())
-    answers, shuffled = measure_sula(model, tokenizer, per_count, draws)
+    answers, shuffled, as_large = measure_sula(model, tokenizer, per_count, draws)
     report("SULA: done")
     return {
-        "ledger": measured | answers, "noise_values": noise, "like_values": like, "two_layers": drawn,
+        "ledger": measured | answers, "as_large": as_large, "noise_values": noise, "like_values": like, "two_layers": drawn,
         "random_maps": {"cosine": diagnose.null_summary(random)}, "shuffled": shuffled,
     }
 
@@ -127,11 +127,12 @@ def two_layers(focus: np.ndarray, draws: int) -> dict:
     return diagnose.null_summary([1 - focus[b] / focus[a] for a, b in pairs])
 
 
-def measure_sula(model, tokenizer, per_count: int, draws: int) -> tuple[dict, dict]:
-    """SULA as published: the error of the answer's entropy (bits), and |rank correlations| of the last values' first axis.
+def measure_sula(model, tokenizer, per_count: int, draws: int) -> tuple[dict, dict, dict]:
+    """SULA as published: the error of the answer's entropy (bits), |rank correlations| of the last values' first axis, and cuts.
 
     Returns:
-        mae, rho H and rho k; and each with the answers, or coordinates, of other prompts.
+        mae, rho H, rho k and what `measure_cuts` gives; each of the first three with the answers, or coordinates, of other
+        prompts; and each of the others with axes as large.
     """
     from bayeswind_lib.experiments.language_sula import LABELS, OTHERS, WORDS
 
@@ -141,24 +142,98 @@ def measure_sula(model, tokenizer, per_count: int, draws: int) -> tuple[dict, di
         raise ValueError("all pairs of labels begin with the same token in this tokenizer: SULA needs two answers")
     rng = np.random.default_rng(0)
     given = sula.prompts(sula.as_published(rng, per_count), WORDS, names, rng)
-    logits, last = [], []
-    for text in given.texts:
-        ids = tokenizer.encode(text).ids
-        layers, scores = layouts.read(model, torch.tensor([ids]), at=torch.tensor([len(ids) - 1]))
-        logits.append(float(scores[0, a[0]] - scores[0, b[0]]))
-        last.append(layers[-1].values[0, :, -1].flatten().float().numpy())
-    said, exact = sula.binary_entropy(sula.chance(np.array(logits))), sula.entropy(given.m)
-    axis = manifold.spectrum(np.array(last)).project(np.array(last), 1)[:, 0]
+    encoded, exact = [tokenizer.encode(text).ids for text in given.texts], sula.entropy(given.m)
+    logits, values = answer(model, encoded, a[0], b[0])
+    said, last = sula.binary_entropy(sula.chance(logits)), values[:, -1]
+    axis = manifold.spectrum(last).project(last, 1)[:, 0]
     parts = {
         "mae": lambda order: float(np.abs(said[order] - exact).mean()),
         "rho H": lambda order: abs(sula.rank_correlation(axis[order], exact)),
         "rho k": lambda order: abs(sula.rank_correlation(axis[order], given.k)),
     }
     as_they_are = np.arange(len(exact))
+    cuts, as_large = measure_cuts(model, encoded, (a[0], b[0]), exact, said, values, min(draws, CUT_DRAWS))
     return (
-        {key: part(as_they_are) for key, part in parts.items()} | {"labels": list(names)},
+        {key: part(as_they_are) for key, part in parts.items()} | cuts | {"labels": list(names)},
         {key: diagnose.null_summary([part(rng.permutation(len(exact))) for _ in range(draws)]) for key, part in parts.items()},
+        as_large,
     )
+
+
+def answer(model, encoded: Sequence[Sequence[int]], first: int, second: int) -> tuple[np.ndarray, np.ndarray]:
+    """How much the first label is preferred after each prompt, in nats (n,), and the values of the last token, float32 (n, L, d)."""
+    logits, values = [], []
+    for ids in encoded:
+        layers, scores = layouts.read(model, torch.tensor([ids]), at=torch.tensor([len(ids) - 1]))
+        logits.append(float(scores[0, first] - scores[0, second]))
+        values.append([layer.values[0, :, -1].flatten().float().numpy() for layer in layers])
+    return np.array(logits), np.array(values)
+
+
+ONE, FIVE_AT = (12, 23), (8, 12, 16, 20, 23)  # the layers that Paper III cuts, of 24; other models at the same depths
+CUT_DRAWS, CUT_ROWS = 20, 10  # axes as large, and of how many prompts one is run with them
+
+
+def measure_cuts(model, encoded, labels: tuple[int, int], exact: np.ndarray, said: np.ndarray, values: np.ndarray, draws: int) -> tuple[dict, dict]:
+    """The first axis of the values cut out, at all tokens, in one layer and in five at once.
+
+    Args:
+        exact, said: entropies in bits of the exact observer and of the model (n,). values: (n, L, d), of the last token.
+    Returns:
+        "cut single", "cut many": what is left of the axis' covariance with the entropy, in units of the spread that it had,
+        so that it is the correlation before a cut and 0 after a perfect one; the largest of the layers cut, of one layer
+        each time, or with all of them. "cut change": rise of the entropy error with five layers cut, in percent.
+        And the same with axes drawn at random that carry as much variance in each layer.
+    """
+    from bayeswind_lib.experiments.language_sula import reachable
+
+    depth = values.shape[1] - 1
+    # In layer 0 the values of the last token, always the same one, are the same in all prompts.
+    one, many = (sorted({max(1, round(layer * depth / 23)) for layer in layers}) for layers in (ONE, FIVE_AT))
+    true = {layer: manifold.spectrum(values[:, layer]).raw_axis() for layer in {*one, *many}}
+    rng = np.random.default_rng(0)
+    rows = {"all": slice(None), "some": slice(0, None, CUT_ROWS)}
+    error = {name: np.abs(said[some] - exact[some]).mean() for name, some in rows.items()}
+
+    def left(layer: int, after: np.ndarray, some: slice) -> float:
+        before = values[:, layer] @ true[layer]
+        target = exact[some] - exact[some].mean()
+        return float(abs(np.mean((after - after.mean()) * target)) / (before.std() * exact[some].std()))
+
+    def alone(axes_of: dict) -> float:
+        found = []
+        for layer in one:
+            v, u = values[:, layer].astype(np.float64), axes_of[layer]
+            found.append(left(layer, axes.cut(v, u, v.mean(0)) @ true[layer], rows["all"]))
+        return max(found)
+
+    def together(axes_of: dict, which: str) -> tuple[float, float]:
+        some, kept = rows[which], {}
+
+        def edit(layer: int) -> Callable:
+            change = edits.without(axes_of[layer], torch.tensor(values[:, layer].mean(0)))
+
+            def changed(v: torch.Tensor) -> torch.Tensor:
+                v = change(v)
+                kept.setdefault(layer, []).append(v[0, -1].double().numpy() @ true[layer])
+                return v
+
+            return changed
+
+        with layouts.edit_values(model, {layer: edit(layer) for layer in many}):
+            logits, _ = answer(model, encoded[some], *labels)
+        after = np.abs(sula.binary_entropy(sula.chance(logits)) - exact[some]).mean()
+        return max(left(layer, np.array(x), some) for layer, x in kept.items()), float(100 * (after / error[which] - 1))
+
+    drawn = []
+    for _ in range(draws):
+        others = {
+            layer: axes.matched_axis(v, reachable(v, axes.removed_share(v, true[layer])), rng)
+            for layer, v in ((layer, values[:, layer].astype(np.float64)) for layer in true)
+        }
+        drawn.append((alone(others), *together(others, "some")))
+    names, found = ("cut single", "cut many", "cut change"), (alone(true), *together(true, "all"))
+    return dict(zip(names, found, strict=True)), {name: diagnose.null_summary(list(column)) for name, column in zip(names, zip(*drawn, strict=True), strict=True)}
 
 
 def cost_text(cost: dict) -> str:

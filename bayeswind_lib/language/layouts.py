@@ -11,7 +11,8 @@ Axes: B prompts, T tokens, D channels, H query heads, G key-value heads, C chann
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -159,6 +160,37 @@ def _listen(attention: nn.Module, layout: Layout, found: dict) -> list:
 
     modules = {name: part(attention, path) for name, path in names.items()}  # all of them, or none is listened to
     return [module.register_forward_hook(keep(name)) for name, module in modules.items()]
+
+
+@contextlib.contextmanager
+def edit_values(model: nn.Module, edits: Mapping[int, Callable], layout: Layout | None = None) -> Iterator[None]:
+    """Change the values of some layers, at all tokens, while this context lasts.
+
+    Args:
+        edits: by layer, from values (B, T, G C), all heads side by side, to values.
+        layout: of the model; by default the known one. Of a fused map only the part that makes values is changed.
+    """
+    layout, G = layout or layout_of(model), head_counts(model)[1]
+
+    def hook(edit: Callable) -> Callable:
+        def changed(module, given, answer):
+            if not layout.fused:
+                return edit(answer)
+            size, place = ((G, 3, -1), -2) if layout.order == "H3C" else ((3, G, -1), -3)
+            split = list(answer.unflatten(-1, size).unbind(place))
+            split[2] = edit(split[2].flatten(-2)).unflatten(-1, (G, -1))
+            return torch.stack(split, place).flatten(-3)
+
+        return changed
+
+    blocks = part(model, layout.blocks)
+    modules = {layer: part(part(blocks[layer], layout.attention), layout.fused or layout.parts[2]) for layer in edits}
+    hooks = [module.register_forward_hook(hook(edits[layer])) for layer, module in modules.items()]
+    try:
+        yield
+    finally:
+        for one in hooks:
+            one.remove()
 
 
 def _run(model: nn.Module, tokens: torch.Tensor, seen: list[dict], at: torch.Tensor | None) -> torch.Tensor:
