@@ -102,11 +102,42 @@ def test_a_pattern_shows_the_window_and_uniform_attention_is_even_in_it():
 
 @pytest.mark.parametrize(("changes", "words"), [
     ({"n_key_heads": 3}, "n_key_heads is 3 and n_heads is 4"), ({"n_key_heads": 0}, "n_key_heads is 0"),
-    ({"n_key_heads": 8}, "must divide"), ({"window": -1}, "window is -1"),
+    ({"n_key_heads": 8}, "must divide"), ({"window": -1}, "window is -1"), ({"n_experts": 1}, "n_experts is 1: give 0 for none, or at least 2"),
 ])  # fmt: skip
 def test_what_cannot_be_is_refused(changes, words):
     with pytest.raises(ValueError, match=words):
         network(**changes)
+
+
+# ---- experts ------------------------------------------------------------------------------------
+
+
+def test_each_token_takes_two_experts_and_the_others_say_nothing():
+    model, tokens = network(n_experts=4), TUNNEL.sample(5, rng()).inputs
+    assert models.count_parameters(model) == model.config.n_parameters
+    part = model.blocks[1].feed_forward
+    x = torch.randn(2, 3, 16, generator=rng(2))
+    weights = part.weights(x)
+    assert torch.equal((weights > 0).sum(-1), torch.full((2, 3), 2)) and torch.allclose(weights.sum(-1), torch.ones(2, 3))
+    scores = part.router(x)
+    for b, t in ((0, 0), (1, 2)):
+        best, second = scores[b, t].argsort(descending=True)[:2].tolist()
+        share = torch.sigmoid(scores[b, t, best] - scores[b, t, second])
+        by_hand = share * part.experts[best](x[b, t]) + (1 - share) * part.experts[second](x[b, t])
+        assert torch.allclose(part(x)[b, t], by_hand, atol=1e-6)
+    found = probes.activations(model, tokens)
+    assert {name: tuple(one.shape) for name, one in found.items()} == shapes(model, 5, tokens.shape[1])
+    assert "hidden.0" not in found and "feed_forward.0" in found
+
+
+def test_experts_that_are_all_alike_are_one_feed_forward_part():
+    many, one = network(n_experts=3), network()
+    weights = one.state_dict()
+    given = {name: weights[name.replace("experts.0.", "").replace("experts.1.", "").replace("experts.2.", "")]
+             for name in many.state_dict() if "router" not in name}
+    many.load_state_dict(given, strict=False)
+    tokens = TUNNEL.sample(4, rng()).inputs
+    torch.testing.assert_close(many(tokens), one(tokens))
 
 
 # ---- networks of before -------------------------------------------------------------------------

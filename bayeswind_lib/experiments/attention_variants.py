@@ -2,13 +2,15 @@
 
 The networks of the plan `variants`, five seeds each, under the three diagnostics of chapter 17, beside
 untrained copies of the same shape; differences from multi-head attention are paired by seed. What is
-not trained yet is trained first (some minutes), in `runs/variants`.
+neither stored nor trained yet is trained first, in `runs/variants`; what lies in a folder that `--runs` names is
+measured again.
 
 Axes: n prompts, L layers, d coordinates of a value (G C), T tokens.
 """
 
 from __future__ import annotations
 
+import copy
 import itertools
 import tempfile
 from collections.abc import Sequence
@@ -19,6 +21,7 @@ import torch
 from torch import nn
 
 from bayeswind_lib import checkpoints, training
+from bayeswind_lib.checkpoints import store
 from bayeswind_lib.language import diagnose, layouts
 from bayeswind_lib.language.own_networks import (
     attention_figures,
@@ -36,7 +39,8 @@ from bayeswind_lib.training.sweep import read_row, weights_of
 FOLDER = Path("runs/variants")
 PROMPTS, COPIES, EPISODES = 100, 20, 500
 PLAIN = "multihead"
-COMPARED = {"shared": "multiquery", "window": "window4"}  # what stands in the ledger, less the plain one
+COMPARED = {"shared": "multiquery", "window": "window4", "experts": "experts"}  # what stands in the ledger, less the plain one
+RECORD = "attention_variants"
 SHORT = 2  # updates of the runs that only try the code
 # What is compared: of the score, and the three diagnostics (attention twice: relative, and in bits).
 FIGURES = ("kl", "entropy_mae", "pc12", "participation", "cosine", "fall", "fall_bits", "first", "last")
@@ -52,23 +56,31 @@ def is_plain(cell: Cell) -> bool:
     return cell.recipe.learning_rate == 2e-2
 
 
-def measure(n_episodes: int, runs: str | Path | None = None) -> dict:
-    """Train what is missing, and measure all of it.
+def measure(n_episodes: int, records: str | Path | None = None, runs: str | Path | None = None) -> dict:
+    """Train what is missing, and measure it.
 
     Args:
         n_episodes: on which networks are scored, at most 500; with fewer the code is tried, on short runs.
+        records: where the stored record lies, whose networks are kept.
         runs: the folder of the sweep; `runs/variants` by default, and one that is thrown away for short runs.
     """
     cells = plans.plan("variants")
     if n_episodes >= EPISODES:
-        return _measure(cells, Path(runs or FOLDER), EPISODES, COPIES, PROMPTS)
+        known, folder = (store.read(RECORD, records) or {}).get("tunnels", {}), Path(runs or FOLDER)
+        return _measure([cell for cell in cells if not kept(cell, known) or read_row(cell, folder)], folder, EPISODES, COPIES, PROMPTS, known)
     with tempfile.TemporaryDirectory() as place:
-        return _measure(short(cells), Path(runs or place), n_episodes, 3, 12)
+        return _measure(short(cells), Path(runs or place), n_episodes, 3, 12, {})
 
 
-def _measure(cells: Sequence[Cell], folder: Path, n_episodes: int, draws: int, n: int) -> dict:
+def kept(cell: Cell, known: dict) -> bool:
+    """Whether the stored record has the network of a cell."""
+    tunnel, name = name_of(cell)
+    return str(cell.recipe.seed) in known.get(tunnel, {}).get(name, {}).get("seeds" if is_plain(cell) else "half", {})
+
+
+def _measure(cells: Sequence[Cell], folder: Path, n_episodes: int, draws: int, n: int, known: dict) -> dict:
     training.sweep(cells, folder, workers=0, n_episodes=n_episodes, report=lambda line: None)
-    return {"n_episodes": n_episodes} | of_sweep(cells, folder, draws, n)
+    return {"n_episodes": n_episodes} | of_sweep(cells, folder, draws, n, known)
 
 
 def short(cells: Sequence[Cell]) -> list[Cell]:
@@ -78,10 +90,10 @@ def short(cells: Sequence[Cell]) -> list[Cell]:
     return [Cell(c.name, c.recipe.but(steps=SHORT, eval_every=SHORT), c.preset) for c in few]
 
 
-def of_sweep(cells: Sequence[Cell], folder: Path, draws: int, n: int) -> dict:
-    """Every finished network of a sweep by tunnel and attention: each seed, untrained copies, differences, intervals."""
+def of_sweep(cells: Sequence[Cell], folder: Path, draws: int, n: int, known: dict | None = None) -> dict:
+    """Every finished network of a sweep, and those known, by tunnel and attention: each seed, untrained copies, differences, intervals."""
     found: dict = {"prompts": n, "untrained_draws": draws}
-    tunnels_of: dict = {}
+    tunnels_of: dict = copy.deepcopy(known or {})
     for cell in cells:
         tunnel, name = name_of(cell)
         row = read_row(cell, folder)

@@ -2,7 +2,7 @@
 
 Axes: B episodes, T tokens, K scored positions, Y outcomes,
       D channels (`width`), H heads, C channels of one head (D / H), M hidden units,
-      G heads of keys and values (H, or fewer that queries share).
+      G heads of keys and values (H, or fewer that queries share), X experts.
 """
 
 from __future__ import annotations
@@ -85,6 +85,27 @@ class FeedForward(nn.Module):
         return self.down(F.gelu(self.up(x)))  # (B, T, M) in between
 
 
+class Experts(nn.Module):
+    """Several feed-forward parts, of which each token takes the two that a router scores highest, weighted.
+
+    All are computed and the others weighted by 0: simple, and no slower at this size.
+    """
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.router = nn.Linear(config.width, config.n_experts, bias=False)
+        self.experts = nn.ModuleList(FeedForward(config) for _ in range(config.n_experts))
+
+    def weights(self, x: torch.Tensor) -> torch.Tensor:
+        """How much of each expert a token takes, two of them above 0: (B, T, D) -> (B, T, X), rows sum to 1."""
+        scores, chosen = self.router(x).topk(2, dim=-1)  # (B, T, 2)
+        return torch.zeros_like(self.router(x)).scatter(-1, chosen, scores.softmax(-1))  # (B, T, X)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:  # (B, T, D) -> (B, T, D)
+        written = torch.stack([expert(x) for expert in self.experts], -1)  # (B, T, D, X)
+        return (written @ self.weights(x)[..., None]).squeeze(-1)  # (B, T, D)
+
+
 class Block(nn.Module):
     """One layer: attention and feed-forward read a normed copy and add to the residual stream."""
 
@@ -93,7 +114,7 @@ class Block(nn.Module):
         self.attends = attends
         if attends:
             self.norm1, self.attention = RMSNorm(config.width), Attention(config)
-        self.norm2, self.feed_forward = RMSNorm(config.width), FeedForward(config)
+        self.norm2, self.feed_forward = RMSNorm(config.width), (Experts if config.n_experts else FeedForward)(config)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:  # (B, T, D) -> (B, T, D)
         if self.attends:
@@ -128,7 +149,7 @@ class Transformer(SequenceModel):
         The maps into the residual stream are divided by sqrt(2 L), so that the stream's size
         does not grow with depth.
         """
-        into_stream = ("attention.output.weight", "feed_forward.down.weight")
+        into_stream = ("attention.output.weight", "down.weight")
         for name, parameter in self.named_parameters():
             if name.endswith("gain"):
                 nn.init.ones_(parameter)

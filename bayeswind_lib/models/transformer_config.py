@@ -1,7 +1,7 @@
 """The shape of a transformer: its sizes, and what of it may be exchanged.
 
 Axes: D channels (`width`), H heads, C channels of one head (D / H), G heads of keys and values,
-      M hidden units, T positions, V tokens, F features, Y outcomes, L layers.
+      M hidden units, X experts, T positions, V tokens, F features, Y outcomes, L layers.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ class TransformerConfig(Config):
         attention: "softmax", or "uniform": every position averages all it may see, with equal
             weights that nothing can train. What is left is a causal mean.
         without_attention: numbers of the layers that have no attention at all.
+        n_experts: X, feed-forward parts of a layer, of which a router picks two for each token (mixture of
+            experts; Shazeer et al., 2017, two as in Mixtral). 0: one part for all tokens, as published.
         convolution: before the first layer, add to every token a causal convolution over so many
             tokens, itself included, a weight a channel and place (as Mamba has; Arora et al.,
             2023, add one to attention). 0: none, as published.
@@ -58,6 +60,7 @@ class TransformerConfig(Config):
     positions: str = "learned"
     attention: str = "softmax"
     without_attention: tuple[int, ...] = ()
+    n_experts: int = 0
     convolution: int = 0
     init: str = "small"
 
@@ -86,6 +89,8 @@ class TransformerConfig(Config):
                 f"a head has {self.width // self.n_heads} channels: rotary positions turn "
                 "pairs of channels, so their number must be even"
             )
+        if self.n_experts < 0 or self.n_experts == 1:
+            raise ValueError(f"n_experts is {self.n_experts}: give 0 for none, or at least 2, of which each token takes two")
         if self.convolution < 0:
             raise ValueError(f"convolution is {self.convolution}: give a number of tokens, or 0")
         if any(not 0 <= layer < self.n_layers for layer in self.without_attention):
@@ -108,11 +113,13 @@ class TransformerConfig(Config):
         tokens cost (F + 1) D, an untied head (D + 1) Y; T D is due for trained positions only;
         a convolution over c tokens has (c + 1) D. With G heads of keys, 2 D^2 of the 4 D^2 (the
         keys and the values) shrink by the factor G / H. A window costs nothing and saves nothing.
+        With X experts the 2 D M + M + D of the feed-forward part come X times, and the router has X D.
         """
         D, M, off = self.width, self.hidden, len(self.without_attention)
         shared = D * D * self.n_groups // self.n_heads  # a map of keys, or one of values
         maps = 2 * (D * D + shared) if self.attention == "softmax" else D * D + shared
-        block = 2 * D * M + M + 2 * D
+        one, X = 2 * D * M + M + D, self.n_experts
+        block = (X * (one + D) if X else one) + D
         count = self.n_layers * block + (self.n_layers - off) * (maps + D) + D
         count += self.n_tokens * D if self.n_tokens else (self.n_features + 1) * D
         count += self.n_positions * D if self.positions in TABLES else 0

@@ -119,8 +119,9 @@ def _transformer(config) -> Iterator[Site]:
                    "the stream between attention and feed-forward")
         yield Site(f"normed_middle.{layer}", f"{block}.norm2", False, "B T D",
                    "its normed copy, which the feed-forward part reads")
-        yield Site(f"hidden.{layer}", f"{block}.feed_forward.down", True, "B T M",
-                   "hidden units of the feed-forward part, after the GELU")
+        if not config.n_experts:
+            yield Site(f"hidden.{layer}", f"{block}.feed_forward.down", True, "B T M",
+                       "hidden units of the feed-forward part, after the GELU")
         yield Site(f"feed_forward.{layer}", f"{block}.feed_forward", False, "B T D",
                    "what the feed-forward part adds to the stream")
     yield from _ends(config.n_layers)
