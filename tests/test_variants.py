@@ -78,7 +78,7 @@ def test_pairs_of_seeds():
 
 def test_one_part_is_exchanged_and_nothing_else():
     cells = plans.plan("variants")
-    assert len({cell.key for cell in cells}) == len(cells) == 84
+    assert len({cell.key for cell in cells}) == len(cells) == 96
     plain = {(c.recipe.tunnel, c.recipe.seed): c for c in cells if variants.is_plain(c) and variants.name_of(c)[1] == variants.PLAIN}
     for cell in cells:
         tunnel, name = variants.name_of(cell)
@@ -97,6 +97,24 @@ def test_wide_networks_have_the_parameters_of_the_plain_one():
         assert count[name] == pytest.approx(count["multihead"], rel=0.005)
         assert count[name] > 1.1 * count[name.removesuffix("-wide")]
     assert count["window4"] == count["window8"] == count["multihead"]
+
+
+def test_what_is_stored_is_not_trained_again_and_what_is_missing_is(monkeypatch):
+    cells = plans.plan("variants")
+    known = {tunnel: {name: one for name, one in entries.items() if name != "window8"} for tunnel, entries in RECORD["tunnels"].items()}
+    monkeypatch.setattr(store, "read", lambda name, folder=None: {"tunnels": known})
+    given = []
+    monkeypatch.setattr(variants, "_measure", lambda cells, *rest: given.extend(cells))
+    variants.measure(variants.EPISODES, runs="no such folder")
+    assert given == [cell for cell in cells if variants.name_of(cell)[1] == "window8"] and len(given) == 12
+
+
+def test_what_is_known_stays_and_what_is_new_is_set_beside_it(tmp_path):
+    few = variants.short(plans.plan("variants"))
+    first = variants._measure(few[:4], tmp_path, 16, 3, 12, {})
+    both = variants._measure(few[4:], tmp_path, 16, 3, 12, first["tunnels"])
+    whole = variants._measure(few, tmp_path, 16, 3, 12, {})
+    assert store.same(both["tunnels"], whole["tunnels"]) and store.same(both["ledger"], whole["ledger"])
 
 
 def test_its_rows_lie_in_a_record_of_their_own():
@@ -137,4 +155,4 @@ def test_the_ledger_s_numbers_are_the_record_s():
     again = variants.ledger_values(RECORD["tunnels"])
     assert all(store.same(again[key], RECORD[key]) for key in again)
     rows = {row["id"]: row for row in bw.ledger.rows() if row["id"].startswith("language-variants-")}
-    assert len(rows) == 6 and all(row["measured"] is not None and row["draws"] for row in rows.values())
+    assert len(rows) == 8 and all(row["measured"] is not None and row["draws"] for row in rows.values())
