@@ -375,6 +375,7 @@ RACE_RATES = {  # by arm and way the fastest of the trials, as the record `bindi
     ("lstm", "plain"): 4e-3, ("lstm", "staged"): 4e-3,
     ("lstm-convolution", "plain"): 8e-3, ("lstm-convolution", "staged"): 4e-3,
     ("mamba", "plain"): 8e-3, ("mamba", "staged"): 1e-3,
+    ("mamba-unconvolved", "plain"): 1e-3, ("mamba-unconvolved", "staged"): 5e-4,
 }
 
 
