@@ -829,3 +829,27 @@ def test_controls_work_where_the_network_is_and_draw_where_the_generator_is(name
         "matches": lambda: routing.matches(tokens[None].expand(2, -1))[0],
     }[name]()
     assert found.device.type == "meta"
+
+
+# ---- what varies within a cluster
+
+
+def test_within_clusters_only_distances_from_the_mean_count():
+    """Three far clusters: a goal that lies within them is read in full, one that names the cluster not at all."""
+    draw = np.random.default_rng(0)
+    which, x = draw.integers(3, size=(90, 4)), draw.normal(size=(90, 4, 6))
+    far = 100 * np.eye(6)[which] + x  # (B, K, D)
+    inside, noise = x[..., :1] @ np.ones((1, 1)), draw.normal(size=(90, 4, 1))
+    assert filtering.within_clusters(far, 50 * which[..., None] + inside, 3) > 0.99
+    assert filtering.within_clusters(far, 50 * which[..., None] + noise, 3) < 0.05
+    assert filtering.held_out(far, 50 * which[..., None] + noise) > 0.99  # a reader that sees the clusters names them
+
+
+def test_the_record_says_what_varies_within_mambas_clusters():
+    from bayeswind_lib.experiments import beliefs
+
+    record = bw.ledger.record("probe_beliefs")
+    inside, copies = beliefs.within(2)
+    assert inside["r2"] == pytest.approx(record["within"][beliefs.CLUSTERED]["r2"], rel=1e-3)
+    stored = record["untrained"][beliefs.CLUSTERED]["within clusters"]
+    assert stored["draws"] == 20 and stored["low"] - 0.01 <= copies["null"] <= stored["high"] + 0.01

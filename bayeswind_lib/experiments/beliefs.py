@@ -26,6 +26,7 @@ OPENED = (  # networks whose layers are all read, and of which untrained copies 
 PUBLISHED = ("mamba", "lstm")  # architectures of which untrained networks of the published size are drawn
 PUBLISHED_EPISODES, PUBLISHED_DRAWS = 40, 40
 COUNTS = tuple(range(2, 11))  # clusters
+CLUSTERED, PROBED, COPIES = "hmm-mamba-classroom", 512, 20  # within whose clusters the entropy is read; episodes; untrained copies
 COPY_EPISODES = 72  # of each untrained network
 
 
@@ -41,13 +42,32 @@ def measure(n_episodes: int, draws: int) -> dict:
     opened = {name: networks[name]["0"] for name in OPENED if name in networks}
     fresh = {name: row["untrained"] for name, row in opened.items()}
     fresh |= {f"hmm-{architecture}": published_untrained(architecture, draws) for architecture in PUBLISHED}
+    inside, copies = within(min(draws, COPIES))
+    fresh[CLUSTERED]["within clusters"] = copies
     return {
-        "tasks": tasks, "networks": networks, "counts": list(COUNTS), "points": clusters.POINTS, "untrained": fresh,
+        "within": {CLUSTERED: inside}, "tasks": tasks, "networks": networks, "counts": list(COUNTS), "points": clusters.POINTS, "untrained": fresh,
         # nulls of ledger rows, by name
         "gaussian": {name: row["clusters"]["gaussian_as_many_as_states"] for name, row in opened.items()},
         "shuffled": {name: row["clusters"]["belief"]["by_nothing"] for name, row in tasks.items()}
         | {f"{name} entropy": row["entropy_shuffled"] for name, row in tasks.items()},
     }
+
+
+def within(draws: int) -> tuple[dict, dict]:
+    """How well the entropy of the belief is read within the clusters of a Mamba's last layer, seed by seed, and in untrained copies."""
+    models = [checkpoints.load(one["name"], one["seed"]) for one in checkpoints.shipped() if one["name"] == CLUSTERED]
+    tunnel = tunnels.build("hmm", models[0].record["tunnel_config"])
+    episodes = tunnel.sample(PROBED, rng_for(tunnel, 6))
+    entropy = filtering.goals(tunnel, episodes)["entropy"]
+
+    def inside(model) -> float:
+        x = filtering.at_steps(model, episodes.inputs, "final")["final"]
+        return filtering.within_clusters(x, entropy, tunnel.n_states)
+
+    seeds = {str(model.record["seed"]): inside(model) for model in models}
+    copies = [inside(nulls.untrained(models[0], torch.Generator().manual_seed(10_000 + draw))) for draw in range(draws)]
+    return {"seeds": seeds, "r2": float(np.mean(list(seeds.values())))} | (
+        {"r2_se": stats.standard_error(list(seeds.values()))} if len(seeds) > 1 else {}), stats.summary(copies, level=0.95)
 
 
 def task(name: str, n_episodes: int) -> tuple[tunnels.HMM, Episodes]:

@@ -108,6 +108,25 @@ def held_out(x: np.ndarray, goal: np.ndarray, train: int | None = None, alpha: f
     return r2(goal[train:], reading)
 
 
+def within_clusters(x: np.ndarray, goal: np.ndarray, count: int, alpha: float = 1e-4, seed: int = 0) -> float:
+    """R^2 of a goal read linearly within clusters of x: of both only the distance from their cluster's mean.
+
+    Clusters are found by k-means without labels, on two thirds of the episodes; scored on the others.
+
+    Args:
+        x: (B, K, D). goal: (B, K, Y). count: how many clusters. seed: of k-means.
+    """
+    from sklearn.cluster import KMeans
+
+    train = 2 * len(x) // 3
+    known, asked = (flat(x[:train]), flat(goal[:train])), (flat(x[train:]), flat(goal[train:]))
+    found = KMeans(count, n_init=4, random_state=seed).fit(known[0])
+    means = [np.stack([part[found.labels_ == k].mean(0) for k in range(count)]) for part in known]
+    here, there = ([part - mean[found.predict(pair[0])] for part, mean in zip(pair, means, strict=True)] for pair in (known, asked))
+    read = fit_reader(*here, alpha).read(there[0]).reshape(there[1].shape)
+    return r2(there[1][None], read[None])
+
+
 def memory_share(x: np.ndarray, goal: dict[str, np.ndarray], alpha: float = 1e-4) -> float:
     """R^2 of the log memory, read from x (B, K, D) together with the memoryless answer.
 
