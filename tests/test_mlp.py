@@ -194,6 +194,25 @@ def test_training_works_out_equal_inputs_once_and_learns_the_same(tunnel):
     assert rows[0] == len({(place, str(given)) for one in scored for place, given in enumerate(one)}) < rows[1]
 
 
+@each_tunnel
+def test_without_positions_equal_inputs_get_equal_answers_wherever_they_stand(tunnel):
+    model = lively("token", tunnel, positions="none")
+    inputs = tunnel.sample(3, rng(2)).inputs
+    T = inputs.shape[1]
+    longer = torch.cat([inputs, inputs.flip(1)], 1)  # more than the config has positions
+    found = channels(model, longer)
+    torch.testing.assert_close(found[:, :T], channels(model, inputs))
+    torch.testing.assert_close(found[:, T:], found[:, :T].flip(1))
+    assert not hasattr(model, "positions")
+    episodes, rows = tunnel.sample(64, rng(2)), []
+    model.blocks[0].register_forward_hook(lambda block, x, y: rows.append(x[0].shape[:-1].numel()))
+    with torch.no_grad():
+        once, each = (model.train(training)(episodes.inputs) for training in (True, False))
+    torch.testing.assert_close(once, each, rtol=1e-4, atol=1e-4)
+    scored = episodes.inputs[:, model.scored_positions(T)].tolist()
+    assert rows[0] == len({str(given) for one in scored for given in one}) < rows[1]
+
+
 @each_context
 def test_a_fresh_network_is_almost_sure_of_nothing(context):
     """Before training the guess is nearly uniform: a score near the uniform guess proves no failure."""
@@ -208,6 +227,8 @@ def test_errors_say_what_to_do():
     config = config_for(TUNNELS["bijection"])
     with pytest.raises(ValueError, match="context is 'all': choose one of token, sum, flattened"):
         models.build("mlp", config | {"context": "all"})
+    with pytest.raises(ValueError, match="positions is 'none' with context 'sum': choose one of learned, none, and \"none\" only"):
+        models.build("mlp", config | {"context": "sum", "positions": "none"})
     model = models.build("mlp", config, rng())
     with pytest.raises(ValueError, match=r"11 tokens.*only 9 learned positions: shorten"):
         model(torch.zeros(1, 11, dtype=torch.int64))

@@ -24,6 +24,7 @@ from torch.nn import functional as F
 from bayeswind_lib.models.base import Config, RMSNorm, SequenceModel
 
 CONTEXTS = ("token", "sum", "flattened")
+POSITIONS = ("learned", "none")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,12 +33,15 @@ class MLPConfig(Config):
 
     Attributes:
         context: what a position sees: "token", "sum" or "flattened".
+        positions: "learned": a trained vector a position. "none", for "token" alone: a network that does not
+            know where it is, and reads inputs of any length.
         n_layers, width: depth and D.
         hidden: M, units inside a residual block; 0: a block is one linear map of D channels.
         summed: channels of the running sum, or of each flattened input.
     """
 
     context: str = "token"
+    positions: str = "learned"
     n_layers: int = 4
     width: int = 64
     hidden: int = 256
@@ -47,6 +51,11 @@ class MLPConfig(Config):
         super().__post_init__()
         if self.context not in CONTEXTS:
             raise ValueError(f"context is {self.context!r}: choose one of {', '.join(CONTEXTS)}")
+        if self.positions not in POSITIONS or (self.positions == "none" and self.context != "token"):
+            raise ValueError(
+                f"positions is {self.positions!r} with context {self.context!r}: choose one of {', '.join(POSITIONS)}, "
+                'and "none" only with context "token"'
+            )
 
 
 class ResidualBlock(nn.Module):
@@ -110,7 +119,8 @@ class MLP(SequenceModel):
     def __init__(self, config: MLPConfig):
         super().__init__(config)
         D = config.width
-        self.positions = nn.Embedding(config.n_positions, D)
+        if config.positions == "learned":
+            self.positions = nn.Embedding(config.n_positions, D)
         if config.context == "sum":
             self.context = RunningSum(D, config.summed)
         elif config.context == "flattened":
@@ -152,13 +162,15 @@ class MLP(SequenceModel):
         self._check_length(inputs.shape[1])
         places = self.scored_positions(inputs.shape[1], scored).to(inputs.device)  # (K)
         seen = inputs[:, places]  # (B, K) or (B, K, F)
-        place = places.repeat(len(inputs)).to(seen.dtype)  # (N), N = B K
+        placed = self.config.positions == "learned"  # else all places are one
+        place = (places if placed else 0 * places).repeat(len(inputs)).to(seen.dtype)  # (N), N = B K
         rows = torch.column_stack([seen.flatten(0, 1), place])  # (N, G), an input and its place
         distinct, which = rows.unique(dim=0, return_inverse=True)  # (U, G), (N)
         once = distinct[:, :1] if seen.ndim == 2 else distinct[:, None, :-1]  # (U, T) or (U, T, F), T = 1
         x = self.embed(once)[:, 0]  # (U, D)
-        x = self._stack(x + self.positions.weight[distinct[:, -1].long()])  # (U, D)
-        return self.read_out(x)[which].unflatten(0, (len(inputs), len(places)))  # (B, K, Y)
+        if placed:
+            x = x + self.positions.weight[distinct[:, -1].long()]  # (U, D)
+        return self.read_out(self._stack(x))[which].unflatten(0, (len(inputs), len(places)))  # (B, K, Y)
 
     def trunk(self, x: torch.Tensor, rng: torch.Generator | None = None) -> torch.Tensor:
         """Positions, context and blocks: (B, T, D) -> (B, T, D).
@@ -167,7 +179,8 @@ class MLP(SequenceModel):
             ValueError: if there are more tokens than trained positions.
         """
         self._check_length(x.shape[1])
-        x = x + self.positions.weight[: x.shape[1]]  # (B, T, D)
+        if self.config.positions == "learned":
+            x = x + self.positions.weight[: x.shape[1]]  # (B, T, D)
         if self.config.context != "token":
             x = self.context(x)  # (B, T, D)
         return self._stack(x)
@@ -175,7 +188,7 @@ class MLP(SequenceModel):
     def _check_length(self, T: int) -> None:
         """Refuse more tokens than there are trained positions."""
         most = self.config.n_positions
-        if most < T:
+        if self.config.positions == "learned" and most < T:
             raise ValueError(
                 f"inputs have {T} tokens, but this network has only {most} learned positions: "
                 "shorten the inputs"

@@ -101,6 +101,7 @@ MODEL_VARIANTS = {
     },
     "lstm": {"deep": {"n_layers": 6, "width": 56}, "convolution": {"convolution": 4}},
     "mlp": {
+        "unplaced": {"positions": "none"},
         "sum": {"context": "sum", "n_layers": 3},
         "flattened": {"context": "flattened", "n_layers": 3, "summed": 24},
     },
