@@ -420,11 +420,11 @@ def test_the_controls_of_an_opened_network_are_read_from_the_runs():
 
 
 def test_probes_of_trained_networks_name_what_they_opened():
-    names = {record["name"] for record in checkpoints.shipped()} | {cell.name for plan in PLANS for cell in cells(plan)} | {"settling"}
+    names = {record["name"] for record in checkpoints.shipped()} | {cell.name for plan in (*PLANS, "queue") for cell in cells(plan)} | {"settling"}
     for claim in load_claims():
         assert set(claim.opens) <= names | {"bijection-transformer-paired"}, claim.id
         if claim.record and claim.needs_controls and claim.kind != "reference" and not (claim.of_null or claim.missing):
-            assert claim.opens or claim.id.startswith("recurrence-"), claim.id
+            assert claim.opens, claim.id
 
 
 def test_a_missing_standard_error_is_none_and_a_seed_is_a_network_s():

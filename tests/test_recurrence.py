@@ -275,7 +275,9 @@ def test_what_is_held_out_is_scored_beside_those_who_copy_and_who_know_by_heart(
     found = programs.split(network, recipe.tunnel_config, 30, 2)
     assert abs(found["by_heart_train"]) < 1e-9 < found["by_heart_held_out"]
     assert found["train"] > 0 and len(found["train_by_position"]) == 4
-    assert set(programs.split(network, recipe.tunnel_config | {"prefixes": "all"}, 30, 2)) == {"all", "all_by_position", "copier_all", "by_heart_all"}
+    assert set(programs.split(network, recipe.tunnel_config | {"prefixes": "all"}, 30, 2)) == {
+        f"{who}all{what}" for who in ("", "copier_", "by_heart_") for what in ("", "_by_position")
+    }
 
 
 def test_the_ledger_asks_for_the_mean_of_the_seeds():

@@ -122,7 +122,7 @@ def trained(n: int, draws: int, records: str | Path | None, runs: str | Path | N
     """By label and seed what every network does, under "runs"; and of all seeds together what the ledger asks for."""
     found = dict(((store.read("probe_recurrence", records) or {}).get("trained") or {}).get("runs", {}))
     cells = [entry.cell for entry in queue.entries() if entry.cell.recipe.tunnel == "recurrence" and entry.cell.preset == "paper"]
-    for cell in cells if runs else ():
+    for cell in sorted(cells, key=lambda one: one.recipe.steps) if runs else ():  # of one network the longest run is kept
         if (row := read_row(cell, runs)) is not None:
             network = checkpoints.load_file(weights_of(row, runs))
             what = opened if cell.recipe.tunnel_config.get("horizon") else split
@@ -152,7 +152,7 @@ def asked(found: dict) -> dict:
 def split(model: nn.Module, config: dict, n: int, draws: int) -> dict:
     """KL in bits from the third symbol on: of all beginnings, or of those of the trained buckets and of the one held out.
 
-    Beside both stand those of the observers that copy and that know the trained beginnings by heart.
+    Beside both stand those of the observers that copy and that know the trained beginnings by heart; and all of them by position, (T,).
     """
     if config.get("prefixes", "all") == "all":
         parts = {"all": tunnels.build("recurrence", config)}
@@ -161,10 +161,9 @@ def split(model: nn.Module, config: dict, n: int, draws: int) -> dict:
     found: dict = {}
     for name, tunnel in parts.items():
         episodes = tunnel.sample(n, rng_for(tunnel, 480))
-        score = score_episodes(model, episodes)
-        found |= {name: ruled(score), f"{name}_by_position": [float(f"{x:.4g}") for x in score.per_position["kl"]]}
-        found |= {f"copier_{name}": ruled(score_episodes(AnyRule(tunnel), episodes))}
-        found |= {f"by_heart_{name}": ruled(score_episodes(Memoriser(tunnel), episodes))}
+        for label, predictor in ((name, model), (f"copier_{name}", AnyRule(tunnel)), (f"by_heart_{name}", Memoriser(tunnel))):
+            score = score_episodes(predictor, episodes)
+            found |= {label: ruled(score), f"{label}_by_position": [float(f"{x:.4g}") for x in score.per_position["kl"]]}
     return found
 
 
