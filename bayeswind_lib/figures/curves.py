@@ -394,7 +394,7 @@ def survival(curves: Mapping[str, Mapping], end: float, *, x_label: str, y_label
         label_ends(axes, drawn, [curve["share"][-1] for curve in curves.values()])
 
     alt = f"{sentence(title)} " if title else ""
-    alt += f"{y_label} over {x_label}, 0 to {number(end)}. "
+    alt += f"{y_label} over {x_label}, 0 to {end:,.6g}. "
     alt += " ".join(sentence(f"{label}: {_survival_words(curve, end)}") for label, curve in curves.items())
     names = ("at", "share", "low", "high")
     data = {"curve": np.concatenate([[label] * len(curve["at"]) for label, curve in curves.items()])}
@@ -406,9 +406,9 @@ def survival(curves: Mapping[str, Mapping], end: float, *, x_label: str, y_label
 def _survival_words(curve: Mapping, end: float) -> str:
     at, share = array(curve["at"]), array(curve["share"])
     if len(at) == 1:
-        return f"still {number(share[0])} at {number(end)}"
+        return f"still {number(share[0])} at {end:,.6g}"
     fall = int(np.argmin(np.diff(share)))
     return (
-        f"from 1 to {number(share[-1])}, first fall at {number(at[1])}, "
-        f"largest gap {number(share[fall] - share[fall + 1])} between neighbours, at {number(at[fall + 1])}"
+        f"from 1 to {number(share[-1])}, first fall at {at[1]:,.6g}, "
+        f"largest gap {number(share[fall] - share[fall + 1])} between neighbours, at {at[fall + 1]:,.6g}"
     )
