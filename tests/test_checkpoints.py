@@ -207,7 +207,7 @@ def other_heads(path):
 
 
 def unknown_size(path):
-    change_record(path, config=trained()[1]["config"] | {"n_experts": 3})
+    change_record(path, config=trained()[1]["config"] | {"n_wheels": 3})
 
 
 def config_is_text(path):
@@ -248,7 +248,7 @@ BAD = {
     shallower: "does not fit its record: .*Unexpected key",
     odd_heads: "does not fit its record: .*heads must divide",
     other_heads: "does not fit its record: the weights were written for another",
-    unknown_size: "does not fit its record: .*n_experts",
+    unknown_size: "does not fit its record: .*n_wheels",
     config_is_text: "does not fit its record: ",
     words_for_numbers: "does not fit its record: ",
     other_architecture: "does not fit its record: no architecture is called 'abacus'",
