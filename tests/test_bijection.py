@@ -157,6 +157,24 @@ def test_tokens_spell_the_pairs():
     assert (tunnel.interface.n_tokens, tunnel.interface.n_positions) == (8, 5)
 
 
+def test_the_paired_layout_spells_both_by_one_vocabulary_and_asks_again():
+    tunnel = bw.tunnels.Bijection(5, 4, shared=True, query=True)
+    episodes = tunnel.sample(300, rng(4))
+    keys, values = episodes.latents["keys"], episodes.latents["values"]
+    assert episodes.inputs.shape == (300, 9) and episodes.inputs.max() == 4 and tunnel.interface.scored == (0, 2, 4, 6, 8)
+    assert torch.equal(episodes.inputs[:, 0::2], keys) and torch.equal(episodes.inputs[:, 1::2], values[:, :4])
+    assert bool((keys[:, :4].sort(1).values.diff(dim=1) > 0).all()) and bool((keys[:, 4:] == keys[:, :4]).any(1).all())
+    asked = (keys[:, 4:] == keys[:, :4]).long().argmax(1)
+    assert stats.chisquare(torch.bincount(asked, minlength=4).numpy()).pvalue > 1e-4
+    for k, v, truth in zip(keys[:20].tolist(), values[:20].tolist(), episodes.posterior[:20], strict=True):
+        np.testing.assert_allclose(truth.numpy(), by_enumeration(k, v, 5), atol=1e-12)
+    assert bw.scoring.entropy_bits(episodes.posterior.log2())[:, -1].abs().max() == 0  # who binds is sure
+    assert torch.equal(tunnel.posterior(episodes.inputs), episodes.posterior) and not bw.tunnels.check(tunnel, 400).problems
+    assert bw.tunnels.Bijection(**tunnel.config).config == tunnel.config and "shared" not in bw.tunnels.Bijection(5).config
+    model = bw.training.loop.start(bw.training.recipe("bijection", "transformer", "smoke", "paired", tunnel_config={"n_values": 4, "n_pairs": 3})).model
+    assert model(bw.tunnels.Bijection(4, 3, shared=True, query=True).sample(2, rng(1)).inputs).shape == (2, 4, 4)
+
+
 def test_entropy_descends_a_staircase_with_distinct_keys():
     episodes = bw.tunnels.Bijection(20).sample(16, rng())
     entropy = -(episodes.posterior * episodes.posterior.clamp(min=1e-300).log2()).sum(-1)

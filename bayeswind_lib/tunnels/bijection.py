@@ -119,6 +119,8 @@ class Bijection:
         n_values: V >= 2, the number of keys and of values.
         n_pairs: K, how many keys are asked and scored; None means V.
         with_replacement: False asks K different keys; True draws every key at random.
+        shared: keys and values are spelled by the same V tokens, so that only its place tells which a token is.
+        query: after the K pairs one of their keys, drawn at random, is asked once more; it is scored as well.
     Raises:
         ValueError: if the setting is impossible (fewer than 2 values, no pair, or more
             distinct keys than there are).
@@ -126,10 +128,11 @@ class Bijection:
 
     name = "bijection"
     presets = {"smoke": {"n_values": 4}, "classroom": {"n_values": 10}, "paper": {"n_values": 20}}
-    variants = {"replacement": {"with_replacement": True}}
+    variants = {"replacement": {"with_replacement": True}, "paired": {"n_pairs": 19, "shared": True, "query": True}}
 
     def __init__(
-        self, n_values: int = 20, n_pairs: int | None = None, with_replacement: bool = False
+        self, n_values: int = 20, n_pairs: int | None = None, with_replacement: bool = False,
+        shared: bool = False, query: bool = False,
     ):
         if n_values < 2:
             raise ValueError(f"n_values is {n_values}: a bijection needs at least 2 values")
@@ -142,6 +145,9 @@ class Bijection:
                 f"ask at most {n_values} pairs, or set with_replacement=True"
             )
         self.n_values, self.n_pairs, self.with_replacement = n_values, n_pairs, with_replacement
+        self.shared, self.query = shared, query
+        self.n_asked = n_pairs + query  # keys that are scored
+        self.first_value = 0 if shared else n_values  # the token of value 0
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value}" for name, value in self.config.items())
@@ -150,22 +156,23 @@ class Bijection:
     @property
     def config(self) -> dict:
         """The arguments that build this tunnel again, as JSON types."""
-        return {
+        config = {
             "n_values": self.n_values,
             "n_pairs": self.n_pairs,
             "with_replacement": self.with_replacement,
         }
+        return config | {name: True for name in ("shared", "query") if getattr(self, name)}
 
     @property
     def interface(self) -> Interface:
         """The sizes from which a network is built."""
         return Interface(
-            n_tokens=2 * self.n_values,
+            n_tokens=self.first_value + self.n_values,
             n_features=0,
-            n_positions=2 * self.n_pairs - 1,
-            scored=tuple(range(0, 2 * self.n_pairs - 1, 2)),
+            n_positions=2 * self.n_asked - 1,
+            scored=tuple(range(0, 2 * self.n_asked - 1, 2)),
             n_outputs=self.n_values,
-            first_output_token=self.n_values,
+            first_output_token=self.first_value,
         )
 
     def sample(
@@ -179,7 +186,7 @@ class Bijection:
             device: where the episodes shall lie; the generator's own device by default.
         Returns:
             Episodes with int64 inputs (B, 2K-1), int64 targets (B, K), float64 posterior
-            (B, K, V) and latents `keys`, `values`, both int64 (B, K) in 0..V-1.
+            (B, K, V) and latents `keys`, `values`, both int64 (B, K) in 0..V-1. With a query K is one more.
         """
         if batch < 1:
             raise ValueError(f"batch is {batch}: ask for at least 1 episode")
@@ -193,11 +200,14 @@ class Bijection:
             # A random bijection at distinct keys is a random arrangement of values.
             keys = permutations(batch, V, K, rng, device)
             values = permutations(batch, V, K, rng, device)
+        if self.query:
+            again = torch.randint(K, (batch, 1), generator=rng, device=rng.device).to(keys.device)
+            keys, values = (torch.cat([part, part.gather(1, again)], 1) for part in (keys, values))
         return self.episodes(keys, values)
 
     def episodes(self, keys: torch.Tensor, values: torch.Tensor) -> Episodes:
-        """Episodes from chosen keys and values, both int64 (B, K) in 0..V-1."""
-        inputs = torch.stack([keys, values + self.n_values], dim=-1).flatten(1)[:, :-1].contiguous()
+        """Episodes from chosen keys and values, both int64 (B, K) in 0..V-1; with a query one more, at the end."""
+        inputs = torch.stack([keys, values + self.first_value], dim=-1).flatten(1)[:, :-1].contiguous()
         truth = posterior(keys, values, self.n_values)
         return Episodes(inputs, values, truth, {"keys": keys, "values": values})
 
@@ -205,7 +215,7 @@ class Bijection:
         """The pairs that a token sequence spells.
 
         Args:
-            inputs: int64 (B, T), T odd and at most 2K-1: key, value, ..., key.
+            inputs: int64 (B, T), T odd and at most 2K-1 (2K+1 with a query): key, value, ..., key.
         Returns:
             keys (B, k) and values (B, k-1), both int64 in 0..V-1, with k = (T+1)/2.
         Raises:
@@ -214,17 +224,17 @@ class Bijection:
         if inputs.dtype != torch.int64:
             raise ValueError(f"inputs have dtype {inputs.dtype}: expected tokens, torch.int64")
         length = inputs.shape[-1]
-        if inputs.ndim != 2 or length % 2 == 0 or length > 2 * self.n_pairs - 1:
+        if inputs.ndim != 2 or length % 2 == 0 or length > 2 * self.n_asked - 1:
             raise ValueError(
                 f"inputs have shape {tuple(inputs.shape)}: expected (B, T) with T odd and at most "
-                f"{2 * self.n_pairs - 1} (key, value, ..., key)"
+                f"{2 * self.n_asked - 1} (key, value, ..., key)"
             )
-        keys, values = inputs[:, 0::2], inputs[:, 1::2] - self.n_values
+        keys, values = inputs[:, 0::2], inputs[:, 1::2] - self.first_value
         if keys.min() < 0 or keys.max() >= self.n_values:
             raise ValueError(f"even positions must hold keys 0..{self.n_values - 1}")
         if values.numel() and (values.min() < 0 or values.max() >= self.n_values):
             raise ValueError(
-                f"odd positions must hold values {self.n_values}..{2 * self.n_values - 1}"
+                f"odd positions must hold values {self.first_value}..{self.first_value + self.n_values - 1}"
             )
         if _contradictory(keys[:, :-1], values, self.n_values):
             raise ValueError(
