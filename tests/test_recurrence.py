@@ -250,7 +250,7 @@ def test_inside_and_outside_of_the_horizon_are_all_positions(near):
     found = programs.opened(model, config, 40, 2)
     assert found["inside"] == pytest.approx(sum(found["by_position"][:5]) / 5, rel=1e-3)
     assert found["outside"] == pytest.approx(sum(found["by_position"][5:]) / 3, rel=1e-3)
-    assert set(found["rescue"]) == {"block_1", "none", "other"}
+    assert set(found["rescue"]) == {"block_1", "none", "other", "dealt"} and found["rescue"]["dealt"]["draws"] == 2
     ablation = found["ablated"]
     assert 0 < ablation["rank"] <= 8 and ablation["low"] <= ablation["random"] <= ablation["high"] and ablation["draws"] == 2
 
@@ -265,7 +265,7 @@ def test_behind_the_last_block_the_recipient_says_what_the_donor_says(near):
     own = programs.rescued(model, config, 200, last, lambda given: given.roll(1, 0))
     assert own < sum(right) / 3 - 0.2  # the donor of another program knows nothing of this one
     plain = [float((programs.answers_at(model, symbols[:, :-1], k) == symbols[:, k + 1]).double().mean()) for k in (5, 6, 7)]
-    assert programs.rescue_controls(model, config, 200)["none"] == pytest.approx(sum(plain) / 3)
+    assert programs.rescue_controls(model, config, 200, 2)["none"] == pytest.approx(sum(plain) / 3)
 
 
 def test_what_is_held_out_is_scored_beside_those_who_copy_and_who_know_by_heart(near):

@@ -42,10 +42,11 @@ def measure(n_episodes: int, draws: int) -> dict:
     opened = {name: networks[name]["0"] for name in OPENED if name in networks}
     fresh = {name: row["untrained"] for name, row in opened.items()}
     fresh |= {f"hmm-{architecture}": published_untrained(architecture, draws) for architecture in PUBLISHED}
-    inside, copies = within(min(draws, COPIES))
-    fresh[CLUSTERED]["within clusters"] = copies
+    inside = {}
+    if CLUSTERED in opened:
+        inside[CLUSTERED], fresh[CLUSTERED]["within clusters"] = within(min(draws, COPIES))
     return {
-        "within": {CLUSTERED: inside}, "tasks": tasks, "networks": networks, "counts": list(COUNTS), "points": clusters.POINTS, "untrained": fresh,
+        "within": inside, "tasks": tasks, "networks": networks, "counts": list(COUNTS), "points": clusters.POINTS, "untrained": fresh,
         # nulls of ledger rows, by name
         "gaussian": {name: row["clusters"]["gaussian_as_many_as_states"] for name, row in opened.items()},
         "shuffled": {name: row["clusters"]["belief"]["by_nothing"] for name, row in tasks.items()}

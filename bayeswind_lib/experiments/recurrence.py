@@ -109,9 +109,11 @@ def measure(n_episodes: int, draws: int, records: str | Path | None = None, runs
             "beginnings": modulus * (modulus - 1) * modulus,
             "held_out": int((recurrence.buckets(modulus) == 0).sum()),
         }
+    networks = trained(n_episodes, draws, records, runs)
+    opened_one = networks["runs"].get("horizon", {}).get("0")
     return {
-        "tasks": tasks, "independent": {task: one["independent"] for task, one in tasks.items()},
-        "trained": trained(n_episodes, draws, records, runs),
+        "tasks": tasks, "independent": {task: one["independent"] for task, one in tasks.items()}, "trained": networks,
+        "shuffled": {"rescue": opened_one["rescue"]["dealt"]} if opened_one else {},
     }
 
 
@@ -182,7 +184,7 @@ def opened(model: nn.Module, config: dict, n: int, draws: int) -> dict:
     rescue = {f"block_{i}": rescued(model, config, n, i) for i in range(1, len(model.blocks))}
     return {
         "inside": float(kl[:horizon].mean()), "outside": float(kl[horizon:].mean()), "by_position": [float(f"{x:.4g}") for x in kl],
-        "ablated": ablated(model, config, n, draws), "rescue": rescue | rescue_controls(model, config, n),
+        "ablated": ablated(model, config, n, draws), "rescue": rescue | rescue_controls(model, config, n, draws),
     }
 
 
@@ -267,11 +269,14 @@ def answers_at(model: nn.Module, inputs: torch.Tensor, k: int) -> torch.Tensor:
     return model(inputs[:, : k + 1])[:, k].argmax(-1)
 
 
-def rescue_controls(model: nn.Module, config: dict, n: int) -> dict:
-    """The same share without a donor ("none"), and with donors whose programs were dealt out anew ("other")."""
+def rescue_controls(model: nn.Module, config: dict, n: int, draws: int) -> dict:
+    """The same share without a donor ("none"), and behind the first block with donors that were dealt out anew ("dealt", a summary
+    of `draws`, at most 20; "other", its median)."""
     horizon = config["horizon"]
     tunnel = tunnels.build("recurrence", config)
     _, symbols = sequences(config.get("modulus", 17), n, tunnel.length, rng_for(tunnel, 484))
     places = range(horizon, tunnel.length - 1)
     none = np.mean([float((answers_at(model, symbols[:, :-1], k) == symbols[:, k + 1]).double().mean()) for k in places])
-    return {"none": float(none), "other": rescued(model, config, n, 1, lambda given: given.roll(1, 0))}
+    rng = torch.Generator().manual_seed(SEED)
+    dealt = stats.summary([rescued(model, config, n, 1, lambda given: given[torch.randperm(n, generator=rng)]) for _ in range(min(draws, 20))])
+    return {"none": float(none), "other": dealt["null"], "dealt": dealt}

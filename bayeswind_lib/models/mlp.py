@@ -162,13 +162,14 @@ class MLP(SequenceModel):
         self._check_length(inputs.shape[1])
         places = self.scored_positions(inputs.shape[1], scored).to(inputs.device)  # (K)
         seen = inputs[:, places]  # (B, K) or (B, K, F)
-        placed = self.config.positions == "learned"  # else all places are one
-        place = (places if placed else 0 * places).repeat(len(inputs)).to(seen.dtype)  # (N), N = B K
+        if self.config.positions == "none":  # all places are one
+            places = 0 * places  # (K)
+        place = places.repeat(len(inputs)).to(seen.dtype)  # (N), N = B K
         rows = torch.column_stack([seen.flatten(0, 1), place])  # (N, G), an input and its place
         distinct, which = rows.unique(dim=0, return_inverse=True)  # (U, G), (N)
         once = distinct[:, :1] if seen.ndim == 2 else distinct[:, None, :-1]  # (U, T) or (U, T, F), T = 1
         x = self.embed(once)[:, 0]  # (U, D)
-        if placed:
+        if self.config.positions == "learned":
             x = x + self.positions.weight[distinct[:, -1].long()]  # (U, D)
         return self.read_out(self._stack(x))[which].unflatten(0, (len(inputs), len(places)))  # (B, K, Y)
 
