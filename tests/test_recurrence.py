@@ -285,3 +285,12 @@ def test_the_ledger_asks_for_the_mean_of_the_seeds():
     found = programs.asked(runs)
     assert found["p17"] == {"train": pytest.approx(0.2), "train_se": pytest.approx(0.1), "held_out": pytest.approx(0.6), "held_out_se": pytest.approx(0.1)}
     assert found["ablated"]["read"] == 1.0 and found["p31"] == {}
+
+
+def test_a_trial_at_another_rate_takes_no_network_s_place_and_the_longest_run_comes_last():
+    cells = [cell for cell in programs.plain_cells() if cell.name == "recurrence-transformer-train"]
+    queued = [entry.cell for entry in programs.queue.entries() if entry.cell.name == "recurrence-transformer-train"]
+    assert len({cell.recipe.learning_rate for cell in queued}) >= 4 and len({cell.recipe.learning_rate for cell in cells}) == 1
+    assert cells[0].recipe.learning_rate == queued[0].recipe.learning_rate
+    steps = [cell.recipe.steps for cell in cells]
+    assert steps == sorted(steps) and steps[-1] == 2 * steps[0]

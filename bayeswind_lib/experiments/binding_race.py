@@ -144,8 +144,8 @@ def tests(rows: list[dict]) -> dict:
 
 
 def compared(rows: list[dict]) -> tuple[dict, dict]:
-    """What the ledger asks: ratios of the two arms' mean episodes (a censored run counts with all it had, so that the
-    ratio is a lower bound where the slow arm is censored), and that of every way to deal the same runs out."""
+    """What the ledger asks: ratios of the two arms' mean episodes (a censored run counts with all it had: a lower
+    bound of the ratio where the slow arm alone is censored), and that of every way to deal the same runs out."""
     ledger, dealt = {}, {}
     for name, (slow, fast) in ASKED.items():
         one, other = ([float(row["episodes"]) for row in of(rows, *arm)] for arm in (slow, fast))

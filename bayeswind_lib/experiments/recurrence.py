@@ -32,6 +32,7 @@ from bayeswind_lib.probes.activations import activations, edit
 from bayeswind_lib.probes.beliefs import fit_reader
 from bayeswind_lib.probes.fixed import SEED, rng_for
 from bayeswind_lib.scoring import entropy, entropy_bits, score_episodes
+from bayeswind_lib.training.plans import Cell
 from bayeswind_lib.training.sweep import read_row, weights_of
 from bayeswind_lib.tunnels import recurrence
 
@@ -123,14 +124,20 @@ def measure(n_episodes: int, draws: int, records: str | Path | None = None, runs
 def trained(n: int, draws: int, records: str | Path | None, runs: str | Path | None) -> dict:
     """By label and seed what every network does, under "runs"; and of all seeds together what the ledger asks for."""
     found = dict(((store.read("probe_recurrence", records) or {}).get("trained") or {}).get("runs", {}))
-    cells = [entry.cell for entry in queue.entries() if entry.cell.recipe.tunnel == "recurrence" and entry.cell.preset == "paper"]
-    for cell in sorted(cells, key=lambda one: one.recipe.steps) if runs else ():  # of one network the longest run is kept
+    for cell in plain_cells() if runs else ():  # of one network the longest run is kept
         if (row := read_row(cell, runs)) is not None:
             network = checkpoints.load_file(weights_of(row, runs))
             what = opened if cell.recipe.tunnel_config.get("horizon") else split
             measured = about(row) | what(network, cell.recipe.tunnel_config, n, draws)
             found.setdefault(cell.name.removeprefix("recurrence-transformer").strip("-") or "integer", {})[str(cell.recipe.seed)] = measured
     return {"runs": found} | asked(found)
+
+
+def plain_cells() -> list[Cell]:
+    """The cells of the queue in this tunnel at the rate that its first cell of a name has, the shortest first: no trial of another rate."""
+    cells = [entry.cell for entry in queue.entries() if entry.cell.recipe.tunnel == "recurrence" and entry.cell.preset == "paper"]
+    rate = {cell.name: cell.recipe.learning_rate for cell in reversed(cells)}
+    return sorted((cell for cell in cells if cell.recipe.learning_rate == rate[cell.name]), key=lambda cell: cell.recipe.steps)
 
 
 def asked(found: dict) -> dict:
