@@ -17,7 +17,7 @@ from pathlib import Path
 from bayeswind_lib import experiments
 from bayeswind_lib.checkpoints import store
 from bayeswind_lib.training.plans import PLANS, Cell, plan
-from bayeswind_lib.training.recipe import Recipe
+from bayeswind_lib.training.recipe import CHOICES, Recipe
 
 # Plans whose cells bear the names of other plans' cells.
 CONTROLS = ("rates", "doubled", "longer", "optimisers", "convergence")
@@ -129,7 +129,8 @@ def kind_of(row: dict) -> str:
     """What a run is to its name: the plain run, one at another "rate", of "doubled" budget, or both,
     or "longer" still.
 
-    "unplanned": no plan knows the name. "other": the plan says something else by now.
+    "unplanned": no plan knows the name. "other": the plan says something else by now. The precision of the
+    products is a machine's choice, so that it makes no other kind.
     """
     return _kind(
         row["name"], row["seed"], row["recipe_tag"],
@@ -152,13 +153,18 @@ def _kind(name: str, seed: int, tag: str, rate: float, matrix_rate: float, steps
         ),
         "longer": own.but(steps=max(steps, 2 * own.steps)),
     }
-    return next((kind for kind, wanted in candidates.items() if wanted.tag == tag), "other")
+    return next((kind for kind, wanted in candidates.items() if tag in _tags(wanted)), "other")
+
+
+def _tags(recipe: Recipe) -> set[str]:
+    """The tags of a recipe with every precision."""
+    return {recipe.but(precision=precision).tag for precision in CHOICES["precision"]}
 
 
 def is_plain(name: str, seed: int, tag: str | None) -> bool:
-    """Whether a recipe's tag is the one that the plans give to this name, or no plan has the name."""
+    """Whether a recipe's tag is the one that the plans give to this name, in any precision, or no plan has the name."""
     recipe = plain_recipes().get(name)
-    return recipe is None or recipe.but(seed=seed, data_seed=seed).tag == tag
+    return recipe is None or tag in _tags(recipe.but(seed=seed, data_seed=seed))
 
 
 def plain_rows(name: str, rows: Iterable[dict]) -> list[dict]:
