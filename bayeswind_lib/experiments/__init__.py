@@ -36,7 +36,7 @@ PROBES = ("ablation", "beliefs", "capstone", "diagnostics", "gradient", "keys", 
 MADE = {
     "bijection_baselines": "bijection_baselines", "hmm_baselines": "hmm_baselines", "regression_baselines": "regression_baselines",
     "recall_baselines": "recall_baselines", "facts": "facts", "networks": "networks",
-    "attention_variants": "attention_variants", "binding_race": "binding_race",
+    "attention_variants": "attention_variants", "binding_race": "binding_race", "primitives": "primitives",
 } | {f"probe_{name}": name for name in PROBES}
 RACES = {"races": "races", "fair_race": "fair_race", "curriculum": "curriculum"}  # hours, and twice ten minutes: only when they are named
 LANGUAGE = {"language_geometry": "language_geometry", "language_sula": "language_sula"}  # these need the language model
@@ -104,10 +104,10 @@ def of_networks(models: Sequence[nn.Module], n_episodes: int) -> dict:
 
 
 def queued() -> list[Cell]:
-    """The cells of the queue, the most wanted first."""
+    """The cells of the queue, those with the rate and the budget of their recipe first, else the most wanted."""
     from bayeswind_lib.experiments.queue import entries
 
-    return [entry.cell for entry in entries()]
+    return [entry.cell for entry in sorted(entries(), key=lambda entry: not entry.plain)]
 
 
 def measured(name: str, n_episodes: int, **asked) -> dict:

@@ -33,6 +33,7 @@ ASKED = {  # what the ledger asks: the arm that is slow, and the one that is fas
     "convolution": (("transformer", "plain"), ("transformer-convolution", "plain")),
     "mamba convolution": (("mamba-unconvolved", "plain"), ("mamba", "plain")),
     "lstm convolution": (("lstm", "plain"), ("lstm-convolution", "plain")),
+    "retrieval": (("mamba", "plain"), ("transformer-convolution", "plain")),  # both have their neighbours at hand
 }
 
 

@@ -44,11 +44,15 @@ WORDS = ("priority", "why", "tunnel", "architecture", "preset", "variant", "labe
 
 @dataclass(frozen=True)
 class Entry:
-    """A cell of the queue, how early it is wanted (1 is first), and the question that it answers."""
+    """A cell of the queue, how early it is wanted (1 is first), and the question that it answers.
+
+    A `plain` one has the rate and the budget of its recipe, no factor of them.
+    """
 
     cell: Cell
     priority: int
     why: str
+    plain: bool = True
 
 
 def entries(path: str | Path = PLAN) -> list[Entry]:
@@ -74,15 +78,15 @@ def entries(path: str | Path = PLAN) -> list[Entry]:
             chosen = _cells(table)
         except (ValueError, TypeError) as problem:
             raise ValueError(f"{path}: table {number} of [[cells]]: {problem}") from None
-        for one in chosen:
-            entry = Entry(one, table["priority"], table["why"])
+        for one, is_plain in chosen:
+            entry = Entry(one, table["priority"], table["why"], is_plain)
             if one.key not in found or entry.priority < found[one.key].priority:
                 found[one.key] = entry
     return sorted(found.values(), key=lambda entry: entry.priority)
 
 
-def _cells(table: dict) -> list[Cell]:
-    """All cells of a table of the plan."""
+def _cells(table: dict) -> list[tuple[Cell, bool]]:
+    """All cells of a table of the plan, and whether each has the rate and the budget of the recipe."""
     if unknown := sorted(set(table) - set(WORDS)):
         raise ValueError(f"there is no {', '.join(unknown)}: choose among {', '.join(WORDS)}")
     if missing := sorted({"priority", "why", "tunnel", "architecture"} - set(table)):
@@ -100,7 +104,7 @@ def _cells(table: dict) -> list[Cell]:
                 "learning_rate": rate * plain.learning_rate, "matrix_learning_rate": rate * plain.matrix_learning_rate,
                 "steps": round(budget * plain.steps),
             }
-            found += [made(seed=seed, **changes | more) for seed in table.get("seeds", [0])]
+            found += [(made(seed=seed, **changes | more), rate == budget == 1) for seed in table.get("seeds", [0])]
     return found
 
 

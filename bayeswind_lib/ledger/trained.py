@@ -110,7 +110,7 @@ def cells(name: str) -> tuple[Cell, ...]:
 
 @lru_cache(maxsize=1)
 def plain_recipes() -> dict[str, Recipe]:
-    """The recipe that the plans give to every name, seed 0; a name of the queue alone has that of its first cell."""
+    """The recipe that the plans give to every name, seed 0; a name of the queue alone has that of its first plain cell."""
     found: dict[str, Recipe] = {}
     for group in (*PLANS, QUEUE):
         if group not in CONTROLS:
