@@ -23,7 +23,7 @@ import numpy as np
 from bayeswind_lib import stats
 from bayeswind_lib.checkpoints import store
 from bayeswind_lib.training.plans import ARMS, RACE_SEEDS, TRIAL_SEED, WAYS, Cell, plan
-from bayeswind_lib.training.sweep import read_row
+from bayeswind_lib.training.sweep import ended_cells
 
 RECORD = "binding_race"
 PLANS = ("binding-trials", "binding-race")
@@ -50,11 +50,9 @@ def measure(records: str | Path | None = None, runs: str | Path | None = None) -
     """
     stored = (store.read(RECORD, records) or {}).get("runs", [])
     rows = {_key(row): row for row in stored}
-    for name in PLANS if runs else ():
-        for cell in plan(name):
-            if (found := read_row(cell, runs)) is not None:
-                row = row_of(cell, found)
-                rows[_key(row)] = row
+    for cell, found in ended_cells((cell for name in PLANS for cell in plan(name)), runs):
+        row = row_of(cell, found)
+        rows[_key(row)] = row
     rows = [rows[key] for key in sorted(rows)]
     ledger, dealt = compared(rows)
     return {"task": task(), "runs": rows, "rates": rates(rows), "arms": arms(rows), "tests": tests(rows), "ledger": ledger, "dealt_runs": dealt}

@@ -28,7 +28,7 @@ from bayeswind_lib.probes.beliefs import onto_simplex, readable
 from bayeswind_lib.probes.fixed import rng_for
 from bayeswind_lib.training.loop import start
 from bayeswind_lib.training.plans import Cell
-from bayeswind_lib.training.sweep import read_row, weights_of
+from bayeswind_lib.training.sweep import ended_cells, weights_of
 from bayeswind_lib.tunnels.hmm import forward_filter
 
 EPISODES = 2000
@@ -46,10 +46,9 @@ def measure(n_episodes: int, draws: int, records: str | Path | None = None, runs
     """
     n = min(n_episodes, EPISODES)
     found = dict((store.read("probe_prediction", records) or {}).get("runs", {}))
-    for cell in cells() if runs else []:
-        if (row := read_row(cell, runs)) is not None:
-            network = checkpoints.load_file(weights_of(row, runs))
-            found.setdefault(label_of(cell), {})[str(cell.recipe.seed)] = about(row) | Bench(cell, n).measure(network)
+    for cell, row in ended_cells(cells(), runs):
+        network = checkpoints.load_file(weights_of(row, runs))
+        found.setdefault(label_of(cell), {})[str(cell.recipe.seed)] = about(row) | Bench(cell, n).measure(network)
     tasks = {task_of(cell): cell for cell in cells() if label_of(cell) in found}
     return {
         "runs": found, "n_episodes": n,

@@ -29,7 +29,7 @@ from bayeswind_lib.probes.fixed import rng_for
 from bayeswind_lib.scoring import kl_bits
 from bayeswind_lib.training.loop import start
 from bayeswind_lib.training.plans import Cell, plan
-from bayeswind_lib.training.sweep import read_row
+from bayeswind_lib.training.sweep import ended_cells
 from bayeswind_lib.tunnels.bijection_set import expected_advantage
 
 EPISODES = 512  # from maps of the set, and as many from maps outside
@@ -47,9 +47,8 @@ def measure(n_episodes: int, draws: int, records: str | Path | None = None, runs
     """
     n = min(n_episodes, EPISODES)
     found = dict((store.read("probe_prior", records) or {}).get("runs", {}))
-    for cell in cells() if runs else []:
-        if (row := read_row(cell, runs)) is not None:
-            found.setdefault(label_of(cell), {})[str(cell.recipe.seed)] = entry(cell, row, runs, n)
+    for cell, row in ended_cells(cells(), runs):
+        found.setdefault(label_of(cell), {})[str(cell.recipe.seed)] = entry(cell, row, runs, n)
     sizes = sorted({run["n_maps"] for seeds in found.values() for run in seeds.values()})
     return {
         "runs": found, "claims": claims(found), "untrained": untrained(min(draws, 20), n), "n_episodes": n,

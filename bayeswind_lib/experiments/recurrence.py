@@ -33,7 +33,7 @@ from bayeswind_lib.probes.beliefs import fit_reader
 from bayeswind_lib.probes.fixed import SEED, rng_for
 from bayeswind_lib.scoring import entropy, entropy_bits, score_episodes
 from bayeswind_lib.training.plans import Cell
-from bayeswind_lib.training.sweep import read_row, weights_of
+from bayeswind_lib.training.sweep import ended_cells, weights_of
 from bayeswind_lib.tunnels import recurrence
 
 SIZES = ((17, 16), (7, 12))
@@ -124,12 +124,11 @@ def measure(n_episodes: int, draws: int, records: str | Path | None = None, runs
 def trained(n: int, draws: int, records: str | Path | None, runs: str | Path | None) -> dict:
     """By label and seed what every network does, under "runs"; and of all seeds together what the ledger asks for."""
     found = dict(((store.read("probe_recurrence", records) or {}).get("trained") or {}).get("runs", {}))
-    for cell in plain_cells() if runs else ():  # of one network the longest run is kept
-        if (row := read_row(cell, runs)) is not None:
-            network = checkpoints.load_file(weights_of(row, runs))
-            what = opened if cell.recipe.tunnel_config.get("horizon") else split
-            measured = about(row) | what(network, cell.recipe.tunnel_config, n, draws)
-            found.setdefault(cell.name.removeprefix("recurrence-transformer").strip("-") or "integer", {})[str(cell.recipe.seed)] = measured
+    for cell, row in ended_cells(plain_cells(), runs):  # of one network the longest run is kept
+        network, config = checkpoints.load_file(weights_of(row, runs)), cell.recipe.tunnel_config
+        measured = opened(network, config, n, draws) if config.get("horizon") else split(network, config, n)
+        label = cell.name.removeprefix("recurrence-transformer").strip("-") or "integer"
+        found.setdefault(label, {})[str(cell.recipe.seed)] = about(row) | measured
     return {"runs": found} | asked(found)
 
 
@@ -158,7 +157,7 @@ def asked(found: dict) -> dict:
     }
 
 
-def split(model: nn.Module, config: dict, n: int, draws: int) -> dict:
+def split(model: nn.Module, config: dict, n: int) -> dict:
     """KL in bits from the third symbol on: of all beginnings, or of those of the trained buckets and of the one held out.
 
     Beside both stand those of the observers that copy and that know the trained beginnings by heart; and all of them by position, (T,).

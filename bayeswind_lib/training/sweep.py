@@ -160,10 +160,16 @@ def is_begun(cell: Cell, folder: str | Path) -> bool:
     return (Path(folder) / "runs" / cell.key / STATE).exists()
 
 
+def ended_cells(cells: Iterable[Cell], folder: str | Path | None) -> Iterator[tuple[Cell, dict]]:
+    """The cells that have ended in a folder, each with its row, in their order; none without a folder."""
+    for cell in cells if folder else ():
+        if (row := read_row(cell, folder)) is not None:
+            yield cell, row
+
+
 def read_rows(cells: Iterable[Cell], folder: str | Path) -> list[dict]:
     """The rows of those cells that have ended, in the order of the cells."""
-    rows = (read_row(cell, folder) for cell in cells)
-    return [row for row in rows if row is not None]
+    return [row for _, row in ended_cells(cells, folder)]
 
 
 @contextlib.contextmanager
