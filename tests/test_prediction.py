@@ -21,7 +21,7 @@ BY_TASK = {prediction.task_of(cell): cell for cell in CELLS}
 
 
 def test_the_queue_asks_fast_and_slow_chains_at_four_rates_and_five_seeds():
-    assert set(BY_TASK) == {"next-sampled", "sticky-next-sampled"}
+    assert set(BY_TASK) == {f"{kind}{size}next-sampled" for kind in ("", "sticky-") for size in ("", "five-")}
     for task in BY_TASK:
         recipes = [cell.recipe for cell in CELLS if prediction.task_of(cell) == task]
         assert all(recipe.supervision == "sampled" and recipe.tunnel_config["predicts"] == "next_symbol" for recipe in recipes)

@@ -272,10 +272,10 @@ def test_what_is_held_out_is_scored_beside_those_who_copy_and_who_know_by_heart(
     model, _ = near
     recipe = bw.training.recipe("recurrence", "transformer", "smoke", "train", steps=2, warmup_steps=0, eval_every=2)
     network = bw.training.train(recipe, progress=False)[0]
-    found = programs.split(network, recipe.tunnel_config, 30, 2)
+    found = programs.split(network, recipe.tunnel_config, 30)
     assert abs(found["by_heart_train"]) < 1e-9 < found["by_heart_held_out"]
     assert found["train"] > 0 and len(found["train_by_position"]) == 4
-    assert set(programs.split(network, recipe.tunnel_config | {"prefixes": "all"}, 30, 2)) == {
+    assert set(programs.split(network, recipe.tunnel_config | {"prefixes": "all"}, 30)) == {
         f"{who}all{what}" for who in ("", "copier_", "by_heart_") for what in ("", "_by_position")
     }
 
