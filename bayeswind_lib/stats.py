@@ -76,6 +76,17 @@ def clustered_interval(shares: Sequence[float], rng: np.random.Generator, draws:
     return float(np.quantile(means, (1 - level) / 2)), float(np.quantile(means, (1 + level) / 2))
 
 
+def passed_for_good(errors: Sequence[float], level: float) -> int | None:
+    """The first evaluation from which all errors are at or below a level; None if there is none.
+
+    >>> passed_for_good([0.4, 0.08, 0.3, 0.05], 0.1)
+    3
+    """
+    above = [i for i, error in enumerate(errors) if error > level]
+    first = above[-1] + 1 if above else 0
+    return first if first < len(errors) else None
+
+
 def survival(times: Sequence[float], ended: Sequence[bool], level: float = 0.95) -> dict[str, np.ndarray]:
     """Share of runs that have not ended yet, of which some are censored (Kaplan and Meier, 1958).
 

@@ -87,7 +87,7 @@ def exercises_of(path) -> list[Exercise]:
     """All exercises of a chapter file; an AssertionError if one lacks its stub or its solution."""
     chapter, found = f"ch{path.name[:2]}", blocks(path.read_text())
     setup = imports([b for b in found if b.kind == "code-cell"])
-    setup += "\n" + "\n".join(b.code for b in found if b.kind == "code-cell" and "[parameters]" in b.text)
+    setup += "\n" + "\n".join(b.code for b in found if b.kind == "code-cell" and "[parameters" in b.text)
     solutions = {b.argument: b for b in found if b.kind == "solution"}
     result = []
     for place, block in enumerate(found):

@@ -121,11 +121,11 @@ def test_a_shipped_network_shrinks_only_if_its_score_stays(shipped, monkeypatch)
     assert bw.training.shrink(name, 1) is None
 
 
-def test_what_colab_installs_is_at_most_25_megabytes():
+def test_what_colab_installs_is_at_most_26_megabytes():
     """The package as a wheel holds it: every file deflated into one archive."""
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as wheel:
         for file in sorted(PACKAGE.rglob("*")):
             if file.is_file() and "__pycache__" not in file.parts:
                 wheel.write(file, file.relative_to(PACKAGE.parent))
-    assert archive.tell() <= 25e6, f"{archive.tell() / 1e6:.1f} MB"
+    assert archive.tell() <= 26e6, f"{archive.tell() / 1e6:.1f} MB"

@@ -1,7 +1,7 @@
-"""Checks for chapter 5, "Filtering with a transformer".
+"""Checks for chapter 5, "Does a transformer filter?".
 
-What an answer is compared with is the definition itself, tried on random instances: curves that are
-averaged anew, answers that attain a bound, gradients of all outcomes, differences of many samples.
+What an answer is compared with is the definition itself, tried on random instances: the library's filter, curves
+that are averaged anew, answers that attain a bound, chains that are drawn from what the reader designed.
 
 Axes: B episodes, K scored positions (steps), S states, V symbols.
 """
@@ -9,11 +9,12 @@ Axes: B episodes, K scored positions (steps), S states, V symbols.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
 
+from bayeswind_lib import scoring
+from bayeswind_lib.baselines.hmm import stationary
 from bayeswind_lib.exercises.core import Report, grade
 from bayeswind_lib.tunnels.hmm import forward_filter
 
@@ -29,56 +30,139 @@ def _beliefs(rng: torch.Generator, *shape: int) -> torch.Tensor:
     return weights / weights.sum(-1, keepdim=True)
 
 
-# --- when a run has passed a level ---------------------------------------------------------------
+# --- forecasts of the next symbol --------------------------------------------------------------------
 
 
-def passed(errors: Sequence[float], level: float) -> int | None:
-    """The first evaluation from which all errors are at or below a level; None if there is none.
+def check_forecasts(answer) -> Report:
+    """Grade `my_forecasts(transition, emission, symbols)`: the distribution of the next symbol after each one, (K, V)."""
+    rng = torch.Generator().manual_seed(56)
 
-    >>> passed([0.4, 0.08, 0.3, 0.05], 0.1)
-    3
-    """
-    below = [all(e <= level for e in errors[i:]) for i in range(len(errors))]
-    return below.index(True) if True in below else None
+    def agrees(S, V, K):
+        T, E = _beliefs(rng, S, S), _beliefs(rng, S, V)
+        symbols = torch.randint(V, (K,), generator=rng)
+        got = torch.as_tensor(answer(T.clone(), E.clone(), symbols.clone())).double()
+        if got.shape != (K, V):
+            if got.shape == (K, S):
+                return f"the result has shape {tuple(got.shape)}: beliefs about {S} states; asked is the next of {V} symbols"
+            return f"the result has shape {tuple(got.shape)}, expected {(K, V)}: one distribution for each of {K} symbols"
+        right = _forecasts(T, E, symbols)
+        return None if torch.allclose(got, right, atol=1e-9) else _forecast_slip(got, right, T, E, symbols)
 
-
-def check_passed(answer) -> Report:
-    """Grade `my_passed(errors, level)`: from which evaluation on a curve stays at or below a level."""
-    rng = torch.Generator().manual_seed(51)
-
-    def agrees(errors, level):
-        got = answer(list(errors), level)
-        want = passed(errors, level)
-        return None if got == want else _passed_slip(got, want, errors, level)
-
-    cases = [
-        ([0.4, 0.3, 0.2, 0.1], 0.25), ([0.4, 0.08, 0.3, 0.05, 0.04], 0.1),
-        ([0.4, 0.2, 0.1], 0.2), ([0.4, 0.3, 0.05, 0.3], 0.1), ([0.1, 0.1], 0.3),
-    ]  # fmt: skip
-    for _ in range(12):
-        falling = torch.linspace(1, 0, 9) + 0.4 * torch.rand(9, generator=rng)
-        cases.append(([round(float(v), 2) for v in falling], 0.5))
-    return grade("my_passed", [partial(agrees, *case) for case in cases])
+    return grade("my_forecasts", [partial(agrees, *size) for size in ((2, 3, 3), (3, 4, 6), (5, 4, 12))])
 
 
-def _passed_slip(got, want, errors, level) -> str:
-    where = f"errors {errors}, level {level}"
-    if got is None:
-        equal = level in errors
-        return f"{where}: you find no such evaluation" + (
-            ", but an error equal to the level has reached it" if equal else f", but from {want} on all are below"
+def _filtered(T, E, symbols, **convention) -> torch.Tensor:
+    """Exact beliefs of one chain, (K, S)."""
+    return forward_filter(T[None], E[None], symbols[None], **convention)[0]
+
+
+def _forecasts(T, E, symbols, **convention) -> torch.Tensor:
+    return _filtered(T, E, symbols, **convention) @ T @ E
+
+
+def _forecast_slip(got, right, T, E, symbols) -> str:
+    belief = _filtered(T, E, symbols)
+    before = torch.cat([torch.full_like(belief[:1], 1 / len(T)), belief[:-1] @ T])
+    mistakes = {
+        "the state moves before it emits the next symbol: the belief goes through T, then through E": belief @ E,
+        "that is the forecast of each symbol before it is seen; asked is the one after it": before @ E,
+        "T[i, j] is the probability of going from i to j: the belief multiplies it from the left": _filtered(T.mT, E, symbols) @ T.mT @ E,
+        "the first symbol is emitted by the start state itself: no move before it": _forecasts(T, E, symbols, transition_first=True),
+    }
+    for hint, value in mistakes.items():
+        if torch.allclose(got, value, atol=1e-9):
+            return hint
+    totals = got.sum(-1)
+    if not torch.allclose(totals, torch.ones_like(totals), atol=1e-6):
+        return f"a forecast adds up to {totals[-1]:.4f}, not to 1: normalise the belief after each correction"
+    step = int((got - right).abs().amax(-1).gt(1e-9).nonzero()[0]) + 1
+    return f"after symbol {step} you say {_shown(got[step - 1])}, the filter implies {_shown(right[step - 1])}"
+
+
+def _shown(p: torch.Tensor) -> list[float]:
+    return [round(x, 3) for x in p.tolist()]
+
+
+# --- a chain on which a short memory shows -----------------------------------------------------------
+
+LEAST, TELLING, DRAWN, LENGTH = 0.05, 0.05, 400, 20  # an entry; bits of KL; chains and steps
+
+
+def _matrices(given, names: tuple[str, ...], shapes: tuple[tuple[int, ...], ...]) -> tuple[list[torch.Tensor], str | None]:
+    """Float64 copies of what was returned, and what is wrong with it: number, shape, rows, entries."""
+    if not isinstance(given, tuple | list) or len(given) != len(names):
+        return [], f"return {len(names)} tensors: {', '.join(names)}"
+    found = [torch.as_tensor(part).double() for part in given]
+    for part, name, shape in zip(found, names, shapes, strict=True):
+        if part.shape != shape:
+            return found, f"{name} has shape {tuple(part.shape)}, expected {shape}"
+        if not torch.allclose(part.sum(-1), torch.ones(shape[:-1], dtype=part.dtype), atol=1e-6):
+            return found, f"{name}: its rows have to add up to 1, one adds up to {float(part.sum(-1).flatten()[0]):.3f}"
+        if part.min() < LEAST - 1e-9:
+            return found, f"{name} has an entry of {float(part.min()):.3f}, below {LEAST}"
+    return found, None
+
+
+def check_chain(answer) -> Report:
+    """Grade `my_chain()`: transition and emission (3, 3) on which a memory of one symbol forecasts badly."""
+
+    def shows():
+        found, wrong = _matrices(answer(), ("transition", "emission"), ((3, 3), (3, 3)))
+        if wrong:
+            return wrong
+        T, E = found
+        cost = _cost_of_forgetting(T, E)
+        if cost >= TELLING:
+            return None
+        stays, tells = float(T.diagonal().mean()), float((E - E.mean(0)).abs().max())
+        why = "the past is soon forgotten: let states last longer" if stays < 0.7 else (
+            "the symbols say so little about the states that no forecast depends on a belief" if tells < 0.25 else
+            "one symbol all but settles the state: let the emissions overlap"
         )
-    if want is None:
-        return f"{where}: the last evaluation is above the level, so nothing was passed for good; return None"
-    if isinstance(got, float) and got != int(got):
-        return f"{where}: you return {got}, an error; asked is the number of the evaluation"
-    if got < want and errors[got] <= level:
-        return f"{where}: after evaluation {got} the error comes back above the level; passed is what stays passed"
-    if got == want - 1:
-        return f"{where}: evaluation {got} is itself still above the level"
-    if level in errors:
-        return f"{where}: you say {got}; an error equal to the level counts as passed"
-    return f"{where}: you say {got}, but all errors are at or below the level from {want} on"
+        return f"a memory of one symbol costs {cost:.4f} bits here, asked are {TELLING}; {why}"
+
+    return grade("my_chain", [shows])
+
+
+def _cost_of_forgetting(T: torch.Tensor, E: torch.Tensor) -> float:
+    """KL in bits of exact forecasts from those of a filter that remembers one symbol, on chains that are drawn anew."""
+    rng = torch.Generator().manual_seed(57)
+    state, symbols = torch.randint(len(T), (DRAWN,), generator=rng), []
+    for t in range(LENGTH):
+        state = torch.multinomial(T[state], 1, generator=rng)[:, 0] if t else state
+        symbols.append(torch.multinomial(E[state], 1, generator=rng)[:, 0])
+    symbols = torch.stack(symbols, 1)
+    belief = forward_filter(T.expand(DRAWN, -1, -1), E.expand(DRAWN, -1, -1), symbols)
+    short = stationary(T[None])[0] * E[:, symbols].permute(1, 2, 0)
+    short = short / short.sum(-1, keepdim=True)
+    return float(scoring.kl_bits(belief @ T @ E, (short @ T @ E).log2())[:, 1:].mean())
+
+
+# --- beliefs that a forecast cannot tell apart -------------------------------------------------------
+
+APART = 0.5
+
+
+def check_blind(answer) -> Report:
+    """Grade `my_blind()`: transition, emission and two beliefs with one forecast."""
+
+    def hides():
+        names = ("transition", "emission", "the first belief", "the second belief")
+        found, wrong = _matrices(answer(), names, ((3, 3), (3, 3), (3,), (3,)))
+        if wrong:
+            return wrong
+        T, E, one, other = found
+        apart = float((one - other).abs().sum()) / 2
+        if apart < APART - 1e-9:
+            return f"the beliefs have a total variation of {apart:.3f}; asked is at least {APART}"
+        gap = float(((one - other) @ T @ E).abs().max())
+        if gap > 1e-9:
+            if float(((one - other) @ E).abs().max()) < 1e-9:
+                return f"without a move the forecasts would agree, but the state moves before it emits the next symbol: they are {gap:.3f} apart"
+            return f"the two forecasts differ by {gap:.3f} in an entry"
+        return None
+
+    return grade("my_blind", [hides])
 
 
 # --- what an average hides -------------------------------------------------------------------------
@@ -211,106 +295,3 @@ def _influence_slip(got, T, E, first, second) -> str:
         return f"a total variation of {got.abs().max():.3f} lies outside 0..1: are the beliefs normalised, the differences absolute?"
     step = int((got - right).abs().gt(1e-9).nonzero()[0]) + 1
     return f"at step {step} you find {got[step - 1]:.4f}, two runs of the exact filter differ by {right[step - 1]:.4f}"
-
-
-# --- the noise of a sampled target -----------------------------------------------------------------
-
-
-def check_noise(answer) -> Report:
-    """Grade `my_noise(posterior)`: mean squared length of what a sampled target adds to the gradient."""
-    rng = torch.Generator().manual_seed(55)
-
-    def agrees(posterior):
-        got = torch.as_tensor(answer(posterior.clone())).double()
-        if got.shape != posterior.shape[:-1]:
-            return f"the result has shape {tuple(got.shape)}, expected {tuple(posterior.shape[:-1])}: one number a distribution"
-        for place, p in enumerate(posterior):
-            want = _gradient_noise(p, torch.randn(len(p), generator=rng, dtype=torch.float64))
-            if abs(float(got[place]) - want) > 1e-9:
-                return _noise_slip(float(got[place]), want, p)
-        return None
-
-    fair = torch.tensor([[0.5, 0.5]], dtype=torch.float64)
-    sets = [fair, _beliefs(rng, 4, 3), _beliefs(rng, 3, 6)]
-    return grade("my_noise", [partial(agrees, posterior) for posterior in sets])
-
-
-def _gradient_noise(p: torch.Tensor, logits: torch.Tensor) -> float:
-    """By differentiating: the loss of every outcome, the expected loss, and how far apart they are."""
-    logits.requires_grad_(True)
-
-    def gradient(weights):
-        return torch.autograd.grad(-(weights * logits.log_softmax(-1)).sum(), logits)[0]
-
-    middle = gradient(p)
-    each = [gradient(row) for row in torch.eye(len(p), dtype=p.dtype)]
-    return float(sum(chance * (g - middle).square().sum() for chance, g in zip(p, each, strict=True)))
-
-
-def _noise_slip(got: float, want: float, p: torch.Tensor) -> str:
-    shown = [round(x, 3) for x in p.tolist()]
-    entropy = -float((p * p.log()).sum())
-    slips = [
-        (want / len(p), "that is the mean over the logits; the squared length is the sum"),
-        (want / math.log(2) ** 2, "the loss is in nats here; 1/ln 2 would make bits of it"),
-        (1 - float(p.max()), "the chance that the likeliest outcome does not happen is not yet a squared length"),
-        (entropy, "entropy grows with it but is another number"),
-        (entropy / math.log(2), "entropy in bits grows with it but is another number"),
-        (float(p.square().sum()), "you give what a certain outcome leaves: for a certain p the noise is 0"),
-        (math.sqrt(max(want, 0)), "that is the root: the squared length is asked"),
-    ]
-    for value, hint in slips:
-        if abs(got - value) < 1e-9:
-            return f"p = {shown}: {hint}"
-    return f"p = {shown}: you say {got:.4f}; differentiating the loss of every outcome gives {want:.4f}"
-
-
-# --- the gap between seen and fresh episodes -------------------------------------------------------
-
-REPEATS = 300
-
-
-def check_gap(answer) -> Report:
-    """Grade `my_gap(seen, fresh)`: the difference of mean KL and its standard error, from (N, K), (M, K)."""
-
-    def draw(rng, n, m, K=12):
-        """KLs that are larger in some episodes than in others, whatever the position."""
-        sizes = [torch.rand(k, 1, generator=rng, dtype=torch.float64) for k in (n, m)]
-        parts = [s * (0.5 + torch.rand(len(s), K, generator=rng, dtype=torch.float64)) for s in sizes]
-        return parts[0] * 0.3, parts[1]
-
-    def the_gap():
-        seen, fresh = draw(torch.Generator().manual_seed(1), 40, 25)
-        result = answer(seen.clone(), fresh.clone())
-        if not isinstance(result, tuple | list) or len(result) != 2:
-            return "return two numbers: the gap and its standard error"
-        got, want = _number(result[0]), float(fresh.mean() - seen.mean())
-        if abs(got + want) < 1e-9:
-            return "fresh minus seen: the gap is positive where memory helps on what was seen"
-        return None if abs(got - want) < 1e-9 else f"the means differ by {want:.4f}, you say {got:.4f}"
-
-    def the_error(n, m):
-        rng = torch.Generator().manual_seed(2)
-        samples = [draw(rng, n, m) for _ in range(REPEATS)]
-        spread = float(torch.tensor([float(f.mean() - s.mean()) for s, f in samples]).std())
-        own = sum(_number(answer(s.clone(), f.clone())[1]) for s, f in samples[:40]) / 40
-        return None if 0.85 < own / spread < 1.18 else _error_slip(own, spread, samples, n, m)
-
-    tests: list[Callable] = [the_gap, partial(the_error, 40, 25), partial(the_error, 8, 60)]
-    return grade("my_gap", tests)
-
-
-def _error_slip(own, spread, samples, n, m) -> str:
-    case = f"you say {own:.4f} for {n} seen and {m} fresh episodes, but the gap of {REPEATS} such samples scatters by {spread:.4f}"
-    seen, fresh = samples[0]
-    cells = math.sqrt(float(seen.var() / seen.numel() + fresh.var() / fresh.numel()))
-    single = [math.sqrt(float(part.mean(1).var() / len(part))) for part in (seen, fresh)]
-    if any(abs(own - error) < 0.15 * error for error in single):
-        return f"{case}; both means have an error, and their squares add"
-    if 0.7 < own / cells < 1.4 and own < 0.6 * spread:
-        return f"{case}; positions of one episode go up and down together, so an episode counts once: average it first"
-    if own > 3 * spread:
-        return f"{case}; that is the scatter of episodes, and a mean of N scatters sqrt(N) less"
-    if abs(own - sum(single)) < 0.2 * sum(single) and own > spread:
-        return f"{case}; of independent errors the squares add, not the errors"
-    return f"{case}; average each episode first, then add the squared errors of the two means"

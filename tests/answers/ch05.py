@@ -6,27 +6,71 @@ import math
 
 import torch
 
-# --- my_passed(errors, level) ----------------------------------------------------------------------
+# --- my_forecasts(transition, emission, symbols) ----------------------------------------------------
 
 
-def passed_from_the_end(errors, level):
-    """Walk back from the last evaluation while the curve stays low."""
-    place = len(errors)
-    while place > 0 and errors[place - 1] <= level:
-        place -= 1
-    return place if place < len(errors) else None
+def forecasts_by_joint(T, E, symbols):
+    """Unnormalised forward vectors of one symbol more, divided at the end."""
+    joint, rows = torch.full((len(T),), 1 / len(T), dtype=torch.float64), []
+    for symbol in symbols.tolist():
+        joint = joint * E[:, symbol]
+        ahead = (joint @ T)[:, None] * E
+        rows.append(ahead.sum(0) / ahead.sum())
+        joint = joint @ T
+    return torch.stack(rows)
 
 
-def _above(errors, level):
-    return [i for i, e in enumerate(errors) if e > level]
+def _before(T, E, symbols):
+    belief = _paths(T, E, symbols)
+    return torch.cat([torch.full_like(belief[:1], 1 / len(T)), belief[:-1] @ T]) @ E
 
 
-PASSED_WRONG = [
-    (lambda e, level: next((i for i, x in enumerate(e) if x <= level), None), "what stays passed"),
-    (lambda e, level: max(_above(e, level), default=-1), "is itself still above"),
-    (lambda e, level: max(_above(e, level), default=-1) + 1, "was passed for good; return None"),
-    (lambda e, level: (lambda i: i if i < len(e) else None)(max((k for k, x in enumerate(e) if x >= level), default=-1) + 1), "equal to the level"),
-    (lambda e, level: min(e), "asked is the number of the evaluation"),
+FORECASTS_WRONG = [
+    (lambda T, E, s: _paths(T, E, s), "beliefs about"),
+    (lambda T, E, s: torch.zeros(2), "one distribution for each"),
+    (lambda T, E, s: _paths(T, E, s) @ E, "then through E"),
+    (_before, "before it is seen"),
+    (lambda T, E, s: _paths(T, E, s, transposed=True) @ T.mT @ E, "from the left"),
+    (lambda T, E, s: _paths(T, E, s, first_move=True) @ T @ E, "no move before it"),
+    (lambda T, E, s: _paths(T, E, s, normal=False) @ T @ E, "not to 1"),
+    (lambda T, E, s: _paths(T, E, s, moves=False) @ T @ E, "the filter implies"),
+]
+
+# --- my_chain() --------------------------------------------------------------------------------------
+
+
+def _around(stay, show):
+    def rows(x):
+        return (x - (1 - x) / 2) * torch.eye(3, dtype=torch.float64) + (1 - x) / 2
+
+    return rows(stay), rows(show)
+
+
+CHAIN_WRONG = [
+    (lambda: _around(0.5, 0.7), "let states last longer"),
+    (lambda: _around(0.9, 0.4), "so little about the states"),
+    (lambda: (_around(0.9, 0.7)[0], torch.tensor([[0.9, 0.05, 0.05]] * 2 + [[0.05, 0.05, 0.9]], dtype=torch.float64)), "let the emissions overlap"),
+    (lambda: _around(0.98, 0.7), "below 0.05"),
+    (lambda: torch.eye(3), "return 2 tensors"),
+    (lambda: (torch.full((3, 3), 0.3), torch.full((3, 3), 1 / 3)), "add up to 1"),
+    (lambda: (torch.full((2, 2), 0.5), torch.full((3, 3), 1 / 3)), "has shape"),
+]
+
+# --- my_blind() --------------------------------------------------------------------------------------
+
+FIRST, SECOND = (torch.tensor(p, dtype=torch.float64) for p in ([0.7, 0.15, 0.15], [0.15, 0.7, 0.15]))
+
+
+def blind_by_emission():
+    """All states emit alike, so no symbol says anything about any of them."""
+    return _around(0.9, 0.9)[0], torch.full((3, 3), 1 / 3, dtype=torch.float64), FIRST, SECOND
+
+
+BLIND_WRONG = [
+    (lambda: (*_around(0.9, 0.7), FIRST, SECOND), "the two forecasts differ"),
+    (lambda: (*_around(0.9, 0.7), FIRST, FIRST), "at least 0.5"),
+    (lambda: (_around(0.9, 0.7)[0][[2, 1, 0]], torch.tensor([[0.6, 0.3, 0.1]] * 2 + [[0.1, 0.3, 0.6]], dtype=torch.float64), FIRST, SECOND), "emits the next"),
+    (lambda: (*_around(0.9, 0.7), FIRST), "return 4 tensors"),
 ]
 
 # --- my_beyond(mean, early, total, trained) --------------------------------------------------------
@@ -102,60 +146,22 @@ INFLUENCE_WRONG = [
     (lambda T, E, a, b: _tv(T, E, a, b, normal=False), "two runs of the exact filter"),
 ]
 
-# --- my_noise(posterior) -----------------------------------------------------------------------------
-
-
-def noise_by_outcomes(posterior):
-    """The variance of each outcome's indicator, added up."""
-    return (posterior * (1 - posterior)).sum(-1)
-
-
-def _entropy(p):
-    return -(p * p.log()).sum(-1)
-
-
-NOISE_WRONG = [
-    (lambda p: noise_by_outcomes(p) / p.shape[-1], "mean over the logits"),
-    (lambda p: noise_by_outcomes(p) / math.log(2) ** 2, "in nats here"),
-    (lambda p: torch.where(p.amax(-1) == 0.5, 0.5, 1 - p.amax(-1)), "the likeliest outcome"),
-    (_entropy, "entropy grows"),
-    (lambda p: _entropy(p) / math.log(2), "entropy in bits"),
-    (lambda p: torch.where(p.amax(-1) == 0.5, 0.5, p.square().sum(-1)), "for a certain p"),
-    (lambda p: noise_by_outcomes(p).sqrt(), "that is the root"),
-]
-
-# --- my_gap(seen, fresh) -----------------------------------------------------------------------------
-
-
-def gap_by_numpy(seen, fresh):
-    means = [part.mean(1).numpy() for part in (seen, fresh)]
-    squares = [m.var(ddof=1) / len(m) for m in means]
-    return means[1].mean() - means[0].mean(), math.sqrt(sum(squares))
-
-
-def _gap(seen, fresh):
-    return fresh.mean() - seen.mean()
-
-
-def _errors(seen, fresh):
-    return [part.mean(1).std() / math.sqrt(len(part)) for part in (seen, fresh)]
-
-
-GAP_WRONG = [
-    (lambda s, f: (-_gap(s, f), sum(_errors(s, f))), "positive where memory helps"),
-    (lambda s, f: _gap(s, f), "return two numbers"),
-    (lambda s, f: (_gap(s, f), (s.var() / s.numel() + f.var() / f.numel()).sqrt()), "an episode counts once"),
-    (lambda s, f: (_gap(s, f), f.mean(1).std()), "sqrt(N) less"),
-    (lambda s, f: (_gap(s, f), sum(_errors(s, f))), "not the errors"),
-    (lambda s, f: (_gap(s, f), _errors(s, f)[0]), "both means have an error"),
-]
-
 
 ANSWERS = {
-    "check_passed": {
-        "alternative": passed_from_the_end,
-        "shape_stub": lambda errors, level: 0,
-        "wrong": PASSED_WRONG,
+    "check_forecasts": {
+        "alternative": forecasts_by_joint,
+        "shape_stub": lambda T, E, symbols: torch.zeros(len(symbols), E.shape[1]),
+        "wrong": FORECASTS_WRONG,
+    },
+    "check_chain": {
+        "alternative": lambda: _around(0.9, 0.8),
+        "shape_stub": lambda: (torch.full((3, 3), 1 / 3, dtype=torch.float64),) * 2,
+        "wrong": CHAIN_WRONG,
+    },
+    "check_blind": {
+        "alternative": blind_by_emission,
+        "shape_stub": lambda: (torch.full((3, 3), 1 / 3),) * 2 + (torch.full((3,), 1 / 3),) * 2,
+        "wrong": BLIND_WRONG,
     },
     "check_beyond": {
         "alternative": beyond_by_shares,
@@ -171,15 +177,5 @@ ANSWERS = {
         "alternative": influence_by_positive_part,
         "shape_stub": lambda T, E, first, second: torch.zeros(len(first)),
         "wrong": INFLUENCE_WRONG,
-    },
-    "check_noise": {
-        "alternative": noise_by_outcomes,
-        "shape_stub": lambda posterior: torch.zeros(posterior.shape[:-1]),
-        "wrong": NOISE_WRONG,
-    },
-    "check_gap": {
-        "alternative": gap_by_numpy,
-        "shape_stub": lambda seen, fresh: (0.0, 0.0),
-        "wrong": GAP_WRONG,
     },
 }
