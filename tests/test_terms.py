@@ -30,7 +30,7 @@ ENTRIES = (*SYMBOLS, *TERMS)
 PATTERN, FORMS = bt.pattern_of(TERMS), bt.by_form(TERMS)
 NAMES = sorted({name for symbol in SYMBOLS for name in symbol.code})
 PAGE = "book/notation.html"
-STEMS = [path.stem for path in sorted(CHAPTERS.glob("[0-9][0-9]_*.md"))]
+STEMS = [path.stem for kind in ("[0-9][0-9]_*.md", "audit_*.md") for path in sorted(CHAPTERS.glob(kind))]
 GOALS = bt.GOALS
 
 

@@ -168,7 +168,7 @@ def bootstrap_cell(root: Path = ROOT) -> str:
 
 
 def documents(root: Path = ROOT) -> list[str]:
-    """The chapters and audit pages in the order of `_toc.yml`, as `chapters/NN_name` and `chapters/audit_name`."""
+    """Chapters and audit pages (`chapters/audit_name`) in the order of `_toc.yml`."""
     toc = yaml.safe_load((root / "_toc.yml").read_text("utf-8"))
     files = [entry["file"] for part in toc["parts"] for entry in part["chapters"]]
     return [name for name in files if name.startswith("chapters/")]
@@ -185,7 +185,8 @@ def chapter_table(root: Path = ROOT) -> str:
     rows = ["| chapter | read | run |", "| --- | --- | --- |"]
     for number, name in enumerate(documents(root), 1):
         read, run = page(name, root=root), colab(f"{name}.ipynb", root)
-        title = chapter_title(name, root) if "/audit_" in name else f"{number}. {chapter_title(name, root)}"
+        place = "" if "/audit_" in name else f"{number}. "
+        title = place + chapter_title(name, root)
         rows.append(f"| {title} | [page]({read}) | [Colab]({run}) |")
     return "\n".join(rows)
 
