@@ -318,7 +318,7 @@ def test_every_command_and_option_is_explained():
 
 WRONG = {
     "tunnel": (("train", "sausage", "transformer"), "no tunnel is called 'sausage': choose one of bijection, hmm"),
-    "examples": (("train", "sausage", "transformer"), "bijection_set (worked examples: dirichlet, hmm_list); one of your own"),
+    "examples": (("train", "sausage", "transformer"), "bijection_set, composition (worked examples: dirichlet, hmm_list); one of your own"),
     "file of a tunnel": (("check", "sausage"), "name the file, my_tunnel.py, in its place"),
     "negative seed": ((*TINY, "--seed", "-1"), "seed is -1: it must be at least 0"),
     "warm-up": ((*TINY, "--steps", "2", "--warmup", "2"), "warmup_steps is 2 in a run of 2 steps"),

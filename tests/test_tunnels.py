@@ -19,6 +19,7 @@ SETTINGS = [
     ("regression", {"n_dims": 3, "n_pairs": 7, "noise": 1.0}),
     ("recurrence", {"modulus": 5, "length": 6, "tokens": "opaque", "prefixes": "held_out", "bucket": 1}),
     ("bijection_set", {"n_values": 5, "n_maps": 9, "map_seed": 2, "n_pairs": 4}),
+    ("composition", {"n_values": 5, "n_pairs": 6, "which": "train"}),
 ]  # fmt: skip
 each = pytest.mark.parametrize(("name", "config"), SETTINGS, ids=lambda what: what if isinstance(what, str) else "")
 DEFAULTS = {
