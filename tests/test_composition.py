@@ -8,7 +8,9 @@ import pytest
 import torch
 from _support import rng
 
+import bayeswind_lib as bw
 from bayeswind_lib import scoring, tunnels
+from bayeswind_lib.experiments import composition as experiment
 from bayeswind_lib.tunnels.composition import CHAINS, COMBINATIONS, GROUPS, HELD_OUT, Composition
 from bayeswind_lib.tunnels.hmm import forward_filter
 
@@ -122,3 +124,61 @@ def test_values_that_cannot_have_happened_are_refused():
     inputs[0, 7], inputs[0, 8] = key, value - 1 if value > 8 else value + 1
     with pytest.raises(ValueError, match="cannot have happened"):
         tunnel.posterior(inputs)
+
+
+class Taking(torch.nn.Module):
+    """A network's stand-in: exact, but for the chain's rate, which it takes for another."""
+
+    def __init__(self, stay: float | None):
+        super().__init__()
+        self.stay = stay
+
+    def predict(self, inputs: torch.Tensor) -> torch.Tensor:
+        stay = None if self.stay is None else torch.full((len(inputs),), self.stay, dtype=torch.float64)
+        return Composition().posterior(inputs, stay).clamp(min=1e-9).log2()
+
+
+@pytest.fixture(scope="module")
+def bench():
+    return experiment.Bench(200)
+
+
+@pytest.mark.parametrize("stay", [0.95, 0.7, 0.55])
+def test_the_rate_that_an_observer_acts_upon_is_found(bench, stay):
+    found = bench.of_network(Taking(stay))
+    assert found["acts_as"] == stay and found["nearest"] < 1e-6
+    assert (found["kl"]["hidden-fast"] < 1e-6) is (stay == 0.7)
+
+
+def test_an_exact_network_costs_nothing_in_any_combination(bench):
+    found = bench.of_network(Taking(None))
+    assert max(found["kl"].values()) < 1e-6 and found["parts"] < 1e-6 and len(found["by_step"]) == 20
+    assert found["acts_as"] == 0.7
+
+
+def test_observers_cost_nothing_where_their_rate_is_right(bench):
+    in_slow, in_fast = bench.observers("hidden-slow"), bench.observers("hidden-fast")
+    assert max(in_slow["slow"]) < 1e-12 < max(in_slow["fast"]) and max(in_fast["fast"]) < 1e-12 < max(in_fast["slow"])
+
+
+def test_the_queue_has_rates_seeds_and_twice_the_updates():
+    cells = experiment.cells()
+    held = [cell.recipe for cell in cells if cell.name.endswith("train-convolution")]
+    assert len({recipe.learning_rate for recipe in held}) == 4 and {recipe.seed for recipe in held} == {0, 1, 2}
+    assert {recipe.steps for recipe in held} == {4000, 8000}
+    assert all(recipe.tunnel_config["which"] == "train" for recipe in held)
+
+
+def test_shares_are_those_of_all_pairs_and_of_the_late_ones():
+    found = experiment.over([1.0] * 8 + [0.1] * 12, [0.5] * 20)
+    assert found == pytest.approx({"held_out": (8 + 1.2) / 20 / 0.5, "late": 0.2})
+    assert experiment.means([found]) == found and experiment.means([]) == {}
+    assert experiment.means([found, found])["late_se"] == 0
+
+
+def test_the_stored_shares_are_those_of_the_runs():
+    record = bw.ledger.record("probe_composition")
+    runs, slow = record["runs"][experiment.PLAIN].values(), record["observers"]["hidden-fast"]["slow"]
+    wanted = experiment.means([experiment.over(run["by_step"], slow) for run in runs])
+    assert record["ledger"] == pytest.approx(wanted, rel=1e-4)
+    assert all(one["draws"] >= 20 for one in record["untrained"].values())
