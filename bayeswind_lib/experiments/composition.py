@@ -37,7 +37,7 @@ from bayeswind_lib.tunnels.composition import CHAINS, COMBINATIONS, HELD_OUT
 EPISODES = 2000
 STAYS = tuple(round(float(x), 3) for x in np.linspace(0.4, 0.975, 24))  # rates that an observer may take for true
 PARTS = ("hidden-still", "shown-fast")  # what the held-out combination is made of
-LATE = 8  # pairs after which a network has seen enough of the map to go on from evidence alone
+LATE = 8  # pairs after which evidence outweighs the odd beginning; chosen after the first run had been seen
 PLAIN = "train-convolution, rate 0.02, 4000 updates"
 
 

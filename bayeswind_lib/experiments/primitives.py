@@ -50,9 +50,11 @@ def measure(n_episodes: int, draws: int, records: str | Path | None = None) -> d
     counts = {name: sum(2 * one["realised"] > one["n"] for one in row.values()) for name, row in seeds.items()}
     others = [name for name in ARCHITECTURES if name != "transformer" and counts[name] == len(PRIMITIVES)]
     n = max(64, n_episodes // 4)
-    untrained = {name: stats.summary(untrained_counts(name, wanted, uniform, min(draws, 20), n)) for name in ARCHITECTURES}
+    fresh = {name: untrained_counts(name, wanted, uniform, min(draws, 20), n) for name in ARCHITECTURES}
+    rivals = zip(*(fresh[name] for name in ARCHITECTURES if name != "transformer"), strict=True)  # one tuple a draw
+    complete = [sum(count == len(PRIMITIVES) for count in drawn) for drawn in rivals]
     return {
-        "seeds": seeds, "ledger": counts | {"others": len(others)}, "untrained": untrained | {"others": untrained["lstm"]},
+        "seeds": seeds, "ledger": counts | {"others": len(others)}, "untrained": {name: stats.summary(one) for name, one in (fresh | {"others": complete}).items()},
         "limits": {"share": SHARE, "accuracy": ACCURACY},
     }
 
