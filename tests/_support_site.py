@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from _support import pages
+
+from bayeswind_lib.figures import svg
 
 LOADING_RELATIONS = {
     "dns-prefetch", "icon", "manifest", "modulepreload", "preconnect", "prefetch", "preload",
@@ -130,34 +133,39 @@ def missing_resources(folder: Path) -> list[str]:
     ]
 
 
-def figures(folder: Path) -> list[tuple[Path, Path, str | None]]:
-    """All pictures that cells made: (page, picture, alternative text)."""
-    found = []
-    for source in pages(folder):
-        for address, alt in page(source).images:
-            path, _ = target(source, address) if is_local(address) else (Path(), "")
-            if path.parent.name == "_images":
-                found.append((source, path, alt))
+DRAWN = re.compile(r'<div class="bw-plot">.*?<svg [^>]*?aria-label="([^"]*)"', re.S)
+
+
+def figures(folder: Path) -> list[tuple[Path, str]]:
+    """All drawings that cells made: (page, what it says)."""
+    return [(source, unescape(words)) for source in pages(folder) for words in DRAWN.findall(source.read_text("utf-8"))]
+
+
+def written_drawings(executed: Path) -> dict[str, list[str]]:
+    """What plotting functions wrote: what a drawing says -> the numbers (JSON) of each drawing that says so."""
+    found = {}
+    for path in executed.glob("*.svg"):
+        text = path.read_text("utf-8")
+        found.setdefault(svg.words_in(text), []).append(svg.numbers_in(text))
     return found
 
 
-PICTURE = re.compile(r'<img [^>]*src="([^"]*_images/[^"]+\.png)"')
 NUMBERS = re.compile(r'<details class="bw-data">(.*?)</details>', re.S)
 FILE_OF = re.compile(r'<a href="([^"]+)" download="[^"]+">')
 SHOWN = re.compile(r"<td>([^<]*)</td>")
 
 
-def numbers_of_figures(folder: Path) -> list[tuple[Path, Path, Path | None, list[str]]]:
-    """All pictures that cells made: (page, picture, file of its numbers or None, cells of its table)."""
+def numbers_of_figures(folder: Path) -> list[tuple[Path, str, Path | None, list[str]]]:
+    """All drawings that cells made: (page, what it says, file of its numbers or None, cells of its table)."""
     found = []
     for source in pages(folder):
-        # A piece of the page for each picture: what stands between it and the next one.
-        _, *pieces = PICTURE.split(source.read_text("utf-8"))
-        for address, after in zip(pieces[::2], pieces[1::2], strict=True):
+        # A piece of the page for each drawing: what stands between it and the next one.
+        _, *pieces = DRAWN.split(source.read_text("utf-8"))
+        for words, after in zip(pieces[::2], pieces[1::2], strict=True):
             content = (NUMBERS.search(after) or [None, ""])[1]
             link = FILE_OF.search(content)
             file = target(source, link[1])[0] if link else None
-            found.append((source, target(source, address)[0], file, SHOWN.findall(content)))
+            found.append((source, unescape(words), file, SHOWN.findall(content)))
     return found
 
 

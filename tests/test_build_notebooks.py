@@ -12,7 +12,6 @@ from pathlib import Path
 import jupytext
 import nbformat
 import pytest
-from PIL import Image, PngImagePlugin
 
 from _support import CHAPTERS, ROOT, in_ci, notebooks
 
@@ -521,19 +520,10 @@ def test_the_cache_key_covers_code_weights_and_records(tmp_path):
         assert len(keys) == 5 + number
 
 
-def test_words_are_read_out_of_a_picture(tmp_path):
-    chunks = PngImagePlugin.PngInfo()
-    chunks.add_itxt("Description", "largest gap 0.3 bits at λ = 2")
-    Image.new("L", (2, 2)).save(tmp_path / "with.png", pnginfo=chunks)
-    Image.new("L", (2, 2)).save(tmp_path / "without.png")
-    assert bayeswind_book.description(tmp_path / "with.png") == "largest gap 0.3 bits at λ = 2"
-    assert bayeswind_book.description(tmp_path / "without.png") == ""
-
-
 TINY = {
     "conf.py": (
         "import sys; sys.path[:0] = [{ext!r}]\n"
-        "extensions = ['myst_nb', 'bayeswind_book']\nroot_doc = 'index'\n"
+        "extensions = ['myst_nb', 'bayeswind_book', 'bayeswind_figures']\nroot_doc = 'index'\n"
         "html_theme = 'basic'\nnb_execution_mode = 'cache'\n"
     ),
     "requirements.txt": "",

@@ -10,17 +10,19 @@ import subprocess
 import sys
 import warnings
 from types import SimpleNamespace
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from _support import ROOT
 
 import bayeswind_lib as bw
 from bayeswind_lib import figures, stats
-from bayeswind_lib.figures import frame, words
+from bayeswind_lib.figures import frame, svg, words
 from bayeswind_lib.figures.style import line_style
 
+STYLESHEET = (ROOT / "book/_static/book.css").read_text("utf-8")
 STAIRS = np.log2(np.arange(8, 0, -1))  # entropy of the exact posterior at V = 8
 
 
@@ -147,25 +149,57 @@ def test_words_hold_the_largest_gap_and_where_and_follow_the_data(kind):
     assert gap not in other.alt.lower()
 
 
+PAGE = 600  # pixels of a column; a phone has 358, and the narrow layout fills them
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_picture_is_a_png_that_carries_its_words(kind):
+def test_a_drawing_carries_its_words_its_numbers_and_a_narrow_layout(kind):
     make, data, *_ = KINDS[kind]
     plot = make(data)
-    content, facts = plot._repr_mimebundle_()
-    with Image.open(io.BytesIO(content["image/png"])) as picture:
-        assert picture.format == "PNG"
-        assert picture.info["Description"] == plot.alt == facts["image/png"]["alt"]
-        assert picture.size == (2 * plot.size[0], 2 * plot.size[1])  # sharp on any screen
-        assert picture.info["bwData"] == plot.to_json()
-        seen = np.asarray(picture.convert("RGB")).astype(int)
-        pixels = np.asarray(picture.convert("L"))
-    drawn = np.asarray(plot.figure.canvas.buffer_rgba())[..., :3].astype(int)
-    assert np.abs(seen - drawn).max() <= 16 and picture.mode == "P"  # a palette that nobody sees
-    assert pixels[:3].min() > 240 and pixels[:, :3].min() > 240  # light ground, nothing cut off
-    assert pixels[-3:].min() > 240 and pixels[:, -3:].min() > 240
-    assert (pixels < 100).mean() > 0.003  # and something on it
-    assert "height" not in facts["image/png"]  # a phone would stretch it
-    assert plot.size[0] <= 620  # shrunk to a phone's 360 pixels, letters keep 9 pixels or more
+    content = plot._repr_mimebundle_()["image/svg+xml"]
+    assert svg.words_in(content) == plot.alt and svg.numbers_in(content) == plot.to_json()
+    wide, narrow = svg.layouts(content)
+    assert plot.to_json() not in wide + narrow
+    for layout, most in ((wide, 620), (narrow, 400)):
+        root = ElementTree.fromstring(layout)
+        assert root.get("aria-label") == plot.alt and root.get("role") == "img"
+        assert float(root.get("width")) <= most
+    assert plot.svg == make(data).svg, "drawn twice, two files"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_colours_and_fonts_are_the_page_s(kind):
+    """Every colour is a variable with its light colour behind it, but for the many of a scale; no font is named."""
+    make, data, *_ = KINDS[kind]
+    content = make(data).svg
+    assert "DejaVu" not in content
+    alone = re.findall(r"#[0-9a-f]{6}", re.sub(r"var\(--bw-[\w-]+, #[0-9a-f]{6}\)|url\(#\w+\)", "", content))
+    assert not alone or kind in ("planes", "clouds", "simplex_clouds")
+    for name in set(re.findall(r"var\(--bw-(?!sans)([\w-]+),", content)):
+        assert STYLESHEET.count(f"--bw-{name}:") == 2, f"{name} has no light and dark colour in book.css"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_letters_are_large_enough_on_a_phone(kind):
+    """At 390 pixels a column has 358: no letter of the narrow layout is smaller than 12 there, 11 in a map."""
+    make, data, *_ = KINDS[kind]
+    _, narrow = svg.layouts(make(data).svg)
+    scale = 358 / float(ElementTree.fromstring(narrow).get("viewBox").split()[2])
+    sizes = [float(size) * scale for size in re.findall(r"font-size: ([\d.]+)px", narrow)]
+    assert sizes and min(sizes) >= (11 if kind in ("attention", "heatmaps", "planes", "clouds", "simplex_clouds") else 12)
+
+
+def test_names_of_two_drawings_never_meet():
+    """Clips and marks are found by name; on one page two drawings may not have the same."""
+    one, other = (set(re.findall(r'id="(bw[^"]+)"', figures.lines({"a": STAIRS + shift}).svg)) for shift in (0, 1))
+    assert len(one) > 3 and not (one & other) - {svg.NARROW, svg.NUMBERS}
+
+
+def test_what_is_hatched_is_seen():
+    """A pattern is found under the name that it has in the page."""
+    content = figures.stacked({"a": {"yes": 1, "no": 3}}).svg
+    names = set(re.findall(r"url\(#(\w+)\)", content))
+    assert names and all(f'id="{name}"' in content for name in names)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -294,7 +328,7 @@ def test_all_equal_to_the_truth_is_said_as_such():
         figures.gap_by_position({"oracle": exact}),
     ):
         assert "largest gap 0 bits, the same everywhere" in plot.alt
-        assert len(plot.png) > 1000
+        assert len(plot.svg) > 1000
 
 
 def test_a_real_network_is_beside_its_oracle():
@@ -365,12 +399,10 @@ def test_beliefs_stand_where_the_corners_weigh_them():
 
 
 def test_square_maps_leave_no_room_above():
-    from PIL import Image
-
     plot = figures.heatmaps({name: np.eye(6) for name in "abc"}, list("123456"), list("123456"), x_label="head")
-    picture = Image.open(io.BytesIO(plot.png)).convert("L")
-    drawn = (np.asarray(picture) < 250).any(1).nonzero()[0]
-    assert drawn[0] < 0.06 * picture.height and drawn[-1] > 0.94 * picture.height
+    plot.figure.draw_without_rendering()
+    drawn = plot.figure.get_tightbbox().extents / np.tile(plot.figure.get_size_inches(), 2)
+    assert drawn[1] < 0.06 and drawn[3] > 0.94
 
 
 def test_labels_never_cover_each_other():
@@ -445,7 +477,7 @@ import matplotlib
 def settings():  # asking for the backend would import pyplot
     return {k: matplotlib.rcParams[k] for k in matplotlib.rcParams if not k.startswith("backend")}
 before = settings()
-bw.figures.baselines({"a": 1.0}).png
+bw.figures.baselines({"a": 1.0}).svg
 assert settings() == before
 assert "matplotlib.pyplot" not in sys.modules
 with bw.figures.style():
@@ -462,7 +494,7 @@ def test_a_heat_map_may_leave_out_names_and_still_tells_them():
     table = np.zeros((6, 6))
     table[3, 4] = 1
     plot = figures.heatmaps({"net": table}, list("abcdef"), list("uvwxyz"), height=2.5, every=5)
-    (pane,) = (axes for axes in plot.figure.axes if axes.images)
+    (pane,) = (axes for axes in plot.figure.axes if axes.patches)
     assert [label.get_text() for label in pane.get_xticklabels()] == ["u", "z"]
     assert [label.get_text() for label in pane.get_yticklabels()] == ["a", "f"]
     assert "at d, y" in plot.alt and plot.figure.get_size_inches()[1] == 2.5

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from bayeswind_lib.figures.plot import Plot, draw, of_each
-from bayeswind_lib.figures.style import ORACLE, line_style
+from bayeswind_lib.figures.style import GRID, GROUND, ORACLE, line_style
 from bayeswind_lib.figures.words import array, largest_gap, number, quantity, sentence
 
 HATCHES = ("", "//", "..", "\\\\", "xx", "++")
@@ -113,7 +113,7 @@ def _paint_bars(axes, rows, exact) -> None:
             color=line_style(index)["color"],
             label=label,
             hatch=HATCHES[index % len(HATCHES)],
-            edgecolor="#FFFFFF",
+            edgecolor=GROUND,
             linewidth=0,
         )
     edge = {k: ORACLE[k] for k in ("linestyle", "zorder")} | {"edgecolor": ORACLE["color"]}
@@ -121,7 +121,7 @@ def _paint_bars(axes, rows, exact) -> None:
         places,
         rows[exact],
         0.86,
-        facecolor="none" if others else "#E8EAED",
+        facecolor="none" if others else GRID,
         linewidth=1.5,
         label=exact,
         **edge,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayeswind_lib.figures.style import DARK
+from bayeswind_lib.figures.style import DARK, GROUND, WIDTH
 from bayeswind_lib.figures.words import number
 
 DECADES = 6  # a logarithmic axis shows at most so many below its largest number
@@ -137,7 +137,7 @@ def mark_edges(axes, x: np.ndarray, values: np.ndarray, limits: Range, colour: s
                 np.full(int(beyond.sum()), height),
                 marker,
                 color=colour,
-                markerfacecolor="#FFFFFF",
+                markerfacecolor=GROUND,
                 markeredgewidth=1.4,
                 markersize=8,
                 zorder=6,
@@ -187,6 +187,9 @@ def label_ends(axes, lines: list, heights: list[float]) -> None:
         lines: matplotlib lines that carry their label.
         heights: where each line ends, in the data's units.
     """
+    if is_narrow(axes):
+        label_below(axes, lines)
+        return
     texts = ["\n".join(textwrap.wrap(str(line.get_label()), LABEL_WIDTH)) for line in lines]
     to_axes = axes.transData + axes.transAxes.inverted()
     wanted = [float(to_axes.transform((axes.get_xlim()[1], height))[1]) for height in heights]
@@ -208,6 +211,22 @@ def label_ends(axes, lines: list, heights: list[float]) -> None:
             fontsize=11.5,
             linespacing=1.05,
         )
+
+
+def is_narrow(axes) -> bool:
+    """Whether a figure is being drawn for a phone, where nothing has room beside the axes."""
+    return axes.figure.get_figwidth() < WIDTH
+
+
+def wrapped(label: str, axes, width: int) -> str:
+    """A label in lines of so many characters on a page, and of fewer on a phone."""
+    return "\n".join(textwrap.wrap(str(label), round(width * min(axes.figure.get_figwidth() / WIDTH, 1))))
+
+
+def label_below(axes, lines: list) -> None:
+    """Name the lines under the axes, the highest end first."""
+    longest = max(len(str(line.get_label())) for line in lines)
+    axes.figure.legend(handles=lines, loc="outside lower left", ncols=1 if longest > 18 else 2, handlelength=2.2)
 
 
 def spread(wanted: list[float], sizes: list[float]) -> list[float]:

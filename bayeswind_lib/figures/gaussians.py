@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from bayeswind_lib.figures.curves import EXACT, POSITION, whole_numbers
-from bayeswind_lib.figures.frame import label_ends
+from bayeswind_lib.figures.frame import is_narrow, label_below, label_ends
 from bayeswind_lib.figures.plot import Plot, draw
 from bayeswind_lib.figures.style import COLOURS, DARK, ORACLE, line_style
 from bayeswind_lib.figures.words import array, largest_gap, number, sentence, span
@@ -149,7 +149,10 @@ def ellipses(
             axes.plot(*array(point), "x", color=DARK, markersize=10, markeredgewidth=2.4, label=point_label, zorder=6)
         axes.set(xlabel=x_label, ylabel=y_label, title=title)
         axes.set_aspect("equal", adjustable="datalim")
-        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), handlelength=2.2)
+        if is_narrow(axes):
+            label_below(axes, axes.get_legend_handles_labels()[0])
+        else:
+            axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), handlelength=2.2)
 
     areas = np.array([np.pi * WIDE**2 * np.sqrt(np.linalg.det(cov)) for _, cov in known.values()])
     means = np.stack([mean for mean, _ in known.values()])

@@ -9,7 +9,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from bayeswind_lib.figures.frame import is_narrow
+from bayeswind_lib.figures.many import cells
 from bayeswind_lib.figures.plot import Plot, draw, of_each
+from bayeswind_lib.figures.style import COLOURS
 from bayeswind_lib.figures.words import array, largest_gap, number, sentence
 
 
@@ -37,8 +40,9 @@ def attention_map(
 
     def paint(axes):
         seen = np.ma.masked_where(~np.tri(size, dtype=bool), weights)
-        image = axes.imshow(seen, vmin=0, vmax=1, interpolation="nearest")
-        step, letters = max(1, -(-size // 26)), 10 if size <= 20 else 9
+        image = cells(axes, seen)
+        most = 15 if is_narrow(axes) else 26
+        step, letters = max(1, -(-size // most)), 10 if size <= 20 else 9
         axes.set_xticks(range(0, size, step), names[::step], rotation=90, fontsize=letters)
         axes.set_yticks(range(0, size, step), names[::step], fontsize=letters)
         axes.grid(visible=False)
@@ -53,7 +57,7 @@ def attention_map(
     }
     heads = {"reads": "token that reads", "is_read": "token that is read", "weight": "attention weight"}
     alt = (sentence(title) + " " if title else "") + _words(weights, names)
-    return draw(paint, alt, data, height=4.9, heads=heads, shape=weights.shape)
+    return draw(paint, alt, data, height=4.9, narrow_height=3.9, heads=heads, shape=weights.shape)
 
 
 def _words(weights: np.ndarray, names: list[str]) -> str:
@@ -113,7 +117,7 @@ def heatmaps(
         axes.remove()
         panes = figure.subplots(1, len(tables), sharey=True, squeeze=False)[0]
         for pane, (label, table) in zip(panes, tables.items(), strict=True):
-            image = pane.imshow(table, vmin=0, vmax=1, interpolation="nearest")
+            image = cells(pane, table)
             pane.set_xticks(range(0, shape[1], every), columns[::every], rotation=90, fontsize=9.5)
             pane.set_yticks(range(0, shape[0], every), rows[::every], fontsize=10)
             pane.grid(visible=False)
@@ -152,7 +156,7 @@ def heatmaps(
 def _frame(row: int, column: int):
     from matplotlib.patches import Rectangle
 
-    return Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor="#D55E00", linewidth=2)
+    return Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor=COLOURS[1], linewidth=2)
 
 
 def _at(table: np.ndarray, marked: Sequence[int]) -> np.ndarray:

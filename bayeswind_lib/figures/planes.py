@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from bayeswind_lib.figures.many import dots
 from bayeswind_lib.figures.plot import Plot, draw
-from bayeswind_lib.figures.style import GREY
+from bayeswind_lib.figures.style import GREY, RAMP
 from bayeswind_lib.figures.words import array, largest_gap, number, sentence
 
 
@@ -51,23 +52,24 @@ def planes(
     low, high = (float(end(np.concatenate(list(shades.values())))) for end in (np.min, np.max))
 
     def paint(axes):
-        figure = axes.figure
+        from matplotlib.cm import ScalarMappable
+        from matplotlib.colors import LinearSegmentedColormap
+
+        figure, scale = axes.figure, ScalarMappable(cmap=LinearSegmentedColormap.from_list("ramp", RAMP))
+        scale.set_clim(low, high)
         axes.remove()
         panes = figure.subplots(1, len(points), squeeze=False)[0]
         for pane, (label, rows) in zip(panes, points.items(), strict=True):
             if joined:
-                pane.plot(*rows.T, "-", color=GREY, linewidth=1.2, zorder=2)
-            dots = pane.scatter(
-                *rows.T, c=shades[label], vmin=low, vmax=high, s=34 if joined else 7,
-                edgecolors="#FFFFFF" if joined else "none", linewidths=0.6, zorder=3,
-            )
+                pane.plot(*rows.T, "-", color=GREY, linewidth=1.2, zorder=1)
+            dots(pane, rows, scale.to_rgba(shades[label]), size=6 if joined else 2.7)
             pane.set_title(label, fontsize=11.5)
             pane.set_xlabel(x_label, fontsize=11)
             pane.tick_params(labelsize=9)
             pane.locator_params(axis="x", nbins=3)
             pane.locator_params(axis="y", nbins=4)
         panes[0].set_ylabel(y_label, fontsize=11)
-        figure.colorbar(dots, ax=list(panes), label=value, location="bottom", shrink=0.6, aspect=30)
+        figure.colorbar(scale, ax=list(panes), label=value, location="bottom", shrink=0.6, aspect=30)
         if title:
             figure.suptitle(title, fontsize=12.5, x=0.02, ha="left")
 

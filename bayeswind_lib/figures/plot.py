@@ -1,4 +1,4 @@
-"""A figure with its words and its numbers, both inside its picture too."""
+"""A figure with its words and its numbers, both inside its drawing too."""
 
 from __future__ import annotations
 
@@ -10,23 +10,19 @@ from functools import cached_property
 
 import numpy as np
 
-from bayeswind_lib.figures.style import DPI, HEIGHT, PIXELS, STYLE, WIDTH, matplotlib
-
-WORDS, NUMBERS = "Description", "bwData"  # the texts that a picture carries
-COLOURS_KEPT = 256  # of a picture; more only where so few would be seen
-UNSEEN = 16  # the largest change of a colour, of 255, that nobody sees in a thin edge
+from bayeswind_lib.figures import svg
+from bayeswind_lib.figures.style import DPI, HEIGHT, NARROW, STYLE, WIDTH, matplotlib
 
 
 class Plot:
     """A drawn figure, the text that says what it shows, and the plotted numbers.
 
-    A notebook shows it as a picture. The text travels inside the picture (the PNG's
-    "Description") and beside it (`metadata["image/png"]["alt"]`), so a page can hand it to
-    readers who do not see the picture. The numbers travel inside it too (its "bwData"), so a
-    page can show them as a table.
+    A notebook shows it as SVG. The text travels inside the drawing, for readers who do not see it; so do
+    the numbers, which a page shows as a table, and a narrow layout, which a page shows on a phone.
 
     Attributes:
-        figure: the matplotlib figure.
+        figure: the matplotlib figure, as wide as a column.
+        narrow: the same for a phone; None if there is no other.
         alt: the text, made from `data`.
         data: columns by name, arrays of one length.
         heads: for each column, what it holds, with its unit; for a page and the CSV.
@@ -41,10 +37,11 @@ class Plot:
         data: Mapping[str, np.ndarray],
         heads: Mapping[str, str] | None = None,
         shape: tuple[int, int] | None = None,
+        narrow=None,
     ):
         if not alt.strip():
             raise ValueError("alt is empty: say in words what the figure shows, with its numbers")
-        self.figure, self.alt = figure, " ".join(alt.split())
+        self.figure, self.narrow, self.alt = figure, narrow, " ".join(alt.split())
         self.data = {name: np.asarray(column) for name, column in data.items()}
         lengths = {name: len(column) for name, column in self.data.items()}
         if len(set(lengths.values())) > 1:
@@ -60,32 +57,12 @@ class Plot:
         return f"Plot: {self.alt}"
 
     @cached_property
-    def png(self) -> bytes:
-        """The picture, two pixels for each of the page's, with the words and the numbers inside."""
-        from PIL import Image
-        from PIL.PngImagePlugin import PngInfo
-
-        with matplotlib().rc_context(STYLE):
-            # Not savefig: it draws everything twice, the first time to find what to cut off.
-            self.figure.set_dpi(DPI)
-            self.figure.canvas.draw()
-        texts, stream = PngInfo(), io.BytesIO()
-        texts.add_itxt(WORDS, self.alt)
-        texts.add_itxt(NUMBERS, self.to_json(), zip=True)
-        drawn = Image.fromarray(np.asarray(self.figure.canvas.buffer_rgba())).convert("RGB")
-        few_colours(drawn).save(stream, "PNG", optimize=True, pnginfo=texts)
-        return stream.getvalue()
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Width and height on a page, in its pixels."""
-        width, height = self.figure.get_size_inches()
-        return round(width * PIXELS), round(height * PIXELS)
+    def svg(self) -> str:
+        """The drawing, its narrow layout, its words and its numbers, as the text of one SVG file."""
+        return svg.render(self.figure, self.alt, self.to_json(), self.narrow)
 
     def _repr_mimebundle_(self, include=None, exclude=None):
-        # No height: a phone shrinks the picture, and a fixed height would stretch it.
-        facts = {"alt": self.alt, "width": self.size[0]}
-        return {"image/png": self.png, "text/plain": repr(self)}, {"image/png": facts}
+        return {"image/svg+xml": self.svg, "text/plain": repr(self)}
 
     def to_csv(self) -> str:
         """The plotted numbers as comma-separated text with a header, every digit kept."""
@@ -105,18 +82,13 @@ class Plot:
         return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
     def save(self, path) -> None:
-        """Write the picture to a file."""
-        with open(path, "wb") as stream:
-            stream.write(self.png)
-
-
-def few_colours(picture):
-    """A picture (RGB) with a palette, a third of the size; itself where that would be seen."""
-    from PIL import Image, ImageChops
-
-    fewer = picture.quantize(COLOURS_KEPT, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-    change = ImageChops.difference(picture, fewer.convert("RGB"))
-    return fewer if max(high for _, high in change.getextrema()) <= UNSEEN else picture
+        """Write the drawing to a file: as SVG, or in another format of matplotlib, after the path's ending."""
+        if str(path).endswith(".svg"):
+            with open(path, "w", encoding="utf-8") as stream:
+                stream.write(self.svg)
+        else:
+            with matplotlib().rc_context(STYLE):
+                self.figure.savefig(path, dpi=DPI)
 
 
 def draw(
@@ -125,6 +97,7 @@ def draw(
     data: Mapping,
     width: float = WIDTH,
     height: float = HEIGHT,
+    narrow_height: float | None = None,
     heads: Mapping[str, str] | None = None,
     shape: tuple[int, int] | None = None,
 ) -> Plot:
@@ -135,19 +108,26 @@ def draw(
         alt: what it shows, from the plotted numbers.
         data: the plotted numbers, columns of one length.
         width, height: inches, 100 page pixels each.
+        narrow_height: inches, of the layout for phones; by default `height`.
         heads: what a column holds, with its unit, where its name does not say it.
         shape: (R, C) where the rows of `data` are the cells of a table; see `Plot`.
     """
+    wide, narrow = (_painted(paint, *size) for size in ((width, height), (NARROW, narrow_height or height)))
+    return Plot(wide, alt, data, heads, shape, narrow)
+
+
+def _painted(paint: Callable, width: float, height: float):
+    """A matplotlib figure of a size, in the book's look."""
     matplotlib()
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
     with matplotlib().rc_context(STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")
-        FigureCanvasAgg(figure)
+        FigureCanvasSVG(figure)
         figure.get_layout_engine().set(w_pad=0.09, h_pad=0.06)
         paint(figure.add_subplot())
-    return Plot(figure, alt, data, heads, shape)
+    return figure
 
 
 def of_each(labels, measure: str) -> dict[str, str]:

@@ -8,9 +8,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from bayeswind_lib.figures.frame import Range, edge_words, set_range, value_range
+from bayeswind_lib.figures.frame import Range, edge_words, set_range, value_range, wrapped
 from bayeswind_lib.figures.plot import Plot, draw
-from bayeswind_lib.figures.style import COLOURS, DARK, GREY, MARKERS, NULL, ORACLE
+from bayeswind_lib.figures.style import COLOURS, DARK, GREY, GROUND, MARKERS, NULL, ORACLE
 from bayeswind_lib.figures.words import (
     largest_gap,
     measure_name,
@@ -97,7 +97,7 @@ def _paint_baselines(axes, order, values, errors, limits: Range, highlight) -> N
             axes.errorbar(place, row, xerr=2 * error, color=colour, capsize=3, linewidth=1.2)
         marker, fill = ("o" if known else "D"), colour
         if math.isinf(value) or limits.too_small(np.array(value)):
-            marker, fill = (">" if math.isinf(value) else "<"), "#FFFFFF"
+            marker, fill = (">" if math.isinf(value) else "<"), GROUND
         axes.plot(
             place,
             row,
@@ -117,7 +117,7 @@ def _paint_baselines(axes, order, values, errors, limits: Range, highlight) -> N
             fontsize=11.5,
             fontweight="bold" if known else "normal",
         )
-    axes.set_yticks(range(len(order)), ["\n".join(textwrap.wrap(name, 24)) for name in order])
+    axes.set_yticks(range(len(order)), [wrapped(name, axes, 24) for name in order])
     for text, label in zip(axes.get_yticklabels(), order, strict=True):
         text.set(fontsize=11.5, fontweight="bold" if label in highlight else "normal")
         text.set_linespacing(0.95)
@@ -165,7 +165,7 @@ def dots(
             colour = COLOURS[0]
             axes.plot([means[label]] * 2, [row - 0.3, row + 0.3], "-", color=colour, linewidth=2.6, zorder=4)
             axes.plot(limits.place(seeds), np.full(len(seeds), row), "o", color=colour, alpha=0.75,
-                      markeredgecolor="#FFFFFF", markeredgewidth=0.6, markersize=7, zorder=5)
+                      markeredgecolor=GROUND, markeredgewidth=0.6, markersize=7, zorder=5)
         above, lower = 4.0, True  # points; names of neighbours stand at two heights
         for label, place in sorted(lines.items(), key=lambda pair: pair[1]):
             words = textwrap.wrap(label, 14)
@@ -173,7 +173,7 @@ def dots(
             axes.annotate("\n".join(words), (place, 1), (0, 4.0 if lower else above), ("data", "axes fraction"), "offset points",
                           ha="center", va="bottom", fontsize=11.5, linespacing=0.95, annotation_clip=False)
             above, lower = 6.0 + 14 * len(words), not lower
-        axes.set_yticks(range(len(values)), ["\n".join(textwrap.wrap(label, 24)) for label in reversed(values)])
+        axes.set_yticks(range(len(values)), [wrapped(label, axes, 24) for label in reversed(values)])
         axes.set_ylim(-0.6, len(values) - 0.4)
         axes.grid(axis="y", visible=False)
         axes.set(xlabel=x_label, title=title)

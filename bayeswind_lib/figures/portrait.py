@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayeswind_lib.figures.plot import Plot, draw
-from bayeswind_lib.figures.style import COLOURS, GREY, ORACLE
+from bayeswind_lib.figures.style import COLOURS, DARK, GREY, ORACLE
 from bayeswind_lib.figures.words import largest_gap, number
 
 
@@ -49,7 +49,7 @@ def phase_portrait(flow: Flow) -> Plot:
             axes.plot(*path[0, 1:], "o", color=colour, markersize=4)
             axes.plot(*path[-1, 1:], "s", color=colour, markersize=5)
         axes.plot(flow.grid, flow.parting, label="watershed", **ORACLE)
-        axes.plot(0, 0, "x", color="#1A1A1A", markersize=8)
+        axes.plot(0, 0, "x", color=DARK, markersize=8)
         axes.set(
             xlim=(-reach, reach), ylim=(-reach, reach), xlabel="preference d for the own value (score)",
             ylabel="own value v",

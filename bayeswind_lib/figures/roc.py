@@ -8,11 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayeswind_lib.figures.plot import Plot, draw
-from bayeswind_lib.figures.style import COLOURS, DARK, GREY, MARKERS, NULL
+from bayeswind_lib.figures.style import COLOURS, DARK, GREY, GRID, GROUND, MARKERS, NULL
 from bayeswind_lib.figures.words import largest_gap, number, sentence
 
 EDGE, COLUMN, ROW = 1.16, 1.22, 0.064  # where names begin to be led to, where they stand, and how far apart
-GRID = "#E3E5E8"
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ def roc_plane(signs: Mapping[str, Sign], *, first: str, then: str, x_label: str,
             look = {"color": COLOURS[kind], "markersize": 8, "zorder": 4, "clip_on": False}
             axes.annotate("", sign.then, sign.first, zorder=3, annotation_clip=False,
                           arrowprops={"arrowstyle": "-|>", "color": COLOURS[kind], "alpha": 0.45, "linewidth": 1.4, "shrinkA": 4, "shrinkB": 4})
-            axes.plot(*sign.first, MARKERS[kind], markerfacecolor="#FFFFFF", markeredgewidth=1.6, **look)
+            axes.plot(*sign.first, MARKERS[kind], markerfacecolor=GROUND, markeredgewidth=1.6, **look)
             axes.plot(*sign.then, MARKERS[kind], markeredgecolor=DARK, markeredgewidth=0.6, **look)
             axes.plot([sign.then[0], EDGE, COLUMN - 0.01], [sign.then[1], height, height], "-", color=GREY, linewidth=0.6, alpha=0.7, clip_on=False, zorder=2)
             axes.annotate(name, (COLUMN, height), va="center", fontsize=11, annotation_clip=False)

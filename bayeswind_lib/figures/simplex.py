@@ -9,8 +9,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from bayeswind_lib.figures.frame import is_narrow, label_below
+from bayeswind_lib.figures.many import dots
 from bayeswind_lib.figures.plot import Plot, draw, of_each
-from bayeswind_lib.figures.style import COLOURS, DARK, GREY, ORACLE, line_style
+from bayeswind_lib.figures.style import COLOURS, DARK, GREY, GRID, GROUND, ORACLE, line_style
 from bayeswind_lib.figures.words import array, largest_gap, number, sentence
 
 # Where certainty about each state stands: left, right, top.
@@ -66,7 +68,7 @@ def simplex_trails(
     def paint(axes):
         _paint_triangle(axes, labels)
         if rows_of is not None:
-            axes.fill(*on_simplex(rows_of).T, facecolor="#F3E6B8", edgecolor=GREY, zorder=0.5, label="all predictions")
+            axes.fill(*on_simplex(rows_of).T, facecolor=COLOURS[4], alpha=0.25, edgecolor=GREY, zorder=0.5, label="all predictions")
         _paint_trails(axes, beliefs, exact)
         axes.set_title(title)
 
@@ -104,7 +106,7 @@ def _paint_triangle(axes, labels: Sequence[str]) -> None:
     for share in (0.25, 0.5, 0.75):  # lines of equal probability of one state
         for i in range(3):
             ends = [np.eye(3)[i] * share + np.eye(3)[j] * (1 - share) for j in range(3) if j != i]
-            axes.plot(*on_simplex(np.array(ends)).T, color="#D9DCDF", linewidth=0.8, zorder=0)
+            axes.plot(*on_simplex(np.array(ends)).T, color=GRID, linewidth=0.8, zorder=0)
     axes.plot(*on_simplex(np.full(3, 1 / 3)), "+", color=GREY, markersize=11, zorder=2)
     places = zip(labels, CORNERS, [(0, -17), (0, -17), (0, 7)], strict=True)
     for name, corner, offset in places:
@@ -127,7 +129,10 @@ def _paint_trails(axes, beliefs: Mapping[str, np.ndarray], exact: str) -> None:
         axes.annotate(
             str(step), point, xytext=(6, 5), textcoords="offset points", fontsize=11, color=DARK, zorder=7,
         )
-    if len(axes.get_legend_handles_labels()[0]) > 1:
+    handles = axes.get_legend_handles_labels()[0]
+    if len(handles) > 1 and is_narrow(axes):
+        label_below(axes, handles)
+    elif len(handles) > 1:
         axes.legend(loc="upper left", bbox_to_anchor=(-0.02, 1.0))
 
 
@@ -187,9 +192,9 @@ def simplex_clouds(
 def _paint_cloud(axes, rows: np.ndarray, truth: np.ndarray, labels: Sequence[str]) -> None:
     edge = np.vstack([CORNERS, CORNERS[:1]])
     axes.plot(*edge.T, color=GREY, linewidth=1.0, zorder=1)
-    axes.scatter(*on_simplex(rows).T, c=mixed_colours(truth), s=5, linewidths=0, alpha=0.8, zorder=2)
+    dots(axes, on_simplex(rows), mixed_colours(truth), size=2.3, alpha=0.8)
     places = zip(labels, CORNERS, [(-4, -12), (4, -12), (0, 4)], strict=True)
-    ground = {"facecolor": "#FFFFFF", "edgecolor": "none", "alpha": 0.7, "pad": 0.6}  # points may lie there
+    ground = {"facecolor": GROUND, "edgecolor": "none", "alpha": 0.7, "pad": 0.6}  # points may lie there
     for name, corner, offset in places:
         axes.annotate(
             name, corner, xytext=offset, textcoords="offset points", ha="center", fontsize=9.5, bbox=ground, zorder=5,

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from bayeswind_lib.figures.bars import HATCHES
+from bayeswind_lib.figures.frame import is_narrow
 from bayeswind_lib.figures.plot import Plot, draw
-from bayeswind_lib.figures.style import COLOURS, GREY
+from bayeswind_lib.figures.style import COLOURS, GREY, GROUND
 from bayeswind_lib.figures.words import largest_gap, sentence
 
 # What a verdict is called keeps its colour in every figure: green is never a failure.
@@ -69,18 +70,18 @@ def _paint(axes, names, kinds, table) -> None:
         colour = VERDICTS.get(kind, colours[i % len(colours)])
         axes.barh(
             places, table[:, i], left=start, height=0.62, label=kind, color=colour,
-            hatch=HATCHES[i % len(HATCHES)], edgecolor="#FFFFFF", linewidth=0.6,
+            hatch=HATCHES[i % len(HATCHES)], edgecolor=GROUND, linewidth=0.6,
         )
         for place, n, left in zip(places, table[:, i], start, strict=True):
             if n >= 0.05 * max(table.sum(1)):
                 axes.text(
                     left + n / 2, place, str(n), ha="center", va="center", fontsize=10.5,
-                    bbox={"boxstyle": "round,pad=0.15", "facecolor": "#FFFFFF", "edgecolor": "none"},
+                    bbox={"boxstyle": "round,pad=0.15", "facecolor": GROUND, "edgecolor": "none"},
                 )
         start = start + table[:, i]
     axes.set_yticks(places, names)
     axes.grid(axis="y", visible=False)
     axes.legend(
-        loc="lower left", bbox_to_anchor=(-0.35, 1.0), ncols=3, borderaxespad=0.2, columnspacing=1.0,
+        loc="lower left", bbox_to_anchor=(-0.35, 1.0), ncols=2 if is_narrow(axes) else 3, borderaxespad=0.2, columnspacing=1.0,
         handlelength=1.4, fontsize=10.5,
     )

@@ -1,7 +1,7 @@
 """The look of every figure: sizes, colours, line styles.
 
 Colours are those of Okabe and Ito, chosen so that readers with any common colour vision tell them
-apart; every line has a marker of its own as well. Figures keep a light ground: dark pages dim it.
+apart; every line has a marker of its own as well. A dark page has a lighter one for each (`svg`).
 """
 
 from __future__ import annotations
@@ -14,19 +14,29 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 DARK = "#1A1A1A"
 GREY = "#5F6368"
+GRID = "#E3E5E8"
+GROUND = "#FFFFFF"
+# On a page each is a variable of the page's style (book/_static/book.css), which has a light and a dark colour for it.
+NAMES = ("blue", "vermilion", "green", "purple", "orange", "sky")
+PALETTE = {colour.lower(): name for colour, name in zip(COLOURS, NAMES, strict=True)} | {
+    DARK.lower(): "fig-ink", GREY.lower(): "fig-quiet", GRID.lower(): "fig-grid", GROUND.lower(): "fig-ground",
+}  # fmt: skip
+RAMP = (COLOURS[0], COLOURS[3], COLOURS[4])  # from a small number to a large one, to be seen on every ground
+FAMILY = "var(--bw-sans, sans-serif)"  # of a drawing on a page; laid out with DejaVu Sans, which is wider
 # The exact posterior, wherever it is drawn. No other line is dashed.
 ORACLE = {"color": DARK, "linestyle": (0, (4.5, 2.2)), "linewidth": 2.0, "zorder": 5}
 NULL = {"color": GREY, "linestyle": ":", "linewidth": 1.5}
 
-WIDTH = 6.0  # inches; at 100 pixels an inch a page shows 600 pixels, a phone about 360
+WIDTH = 6.0  # inches; at 100 pixels an inch a page shows 600 pixels
+NARROW = 3.9  # of the layout for phones, which show about 360 pixels
 HEIGHT = 3.7
 PIXELS = 100  # of the page, per inch
 DPI = 2 * PIXELS
 
 STYLE = {
-    "figure.facecolor": "#FFFFFF",
-    "axes.facecolor": "#FFFFFF",
-    "savefig.facecolor": "#FFFFFF",
+    "figure.facecolor": GROUND,
+    "axes.facecolor": "none",
+    "savefig.facecolor": GROUND,
     "figure.dpi": PIXELS,
     "savefig.dpi": DPI,
     "font.family": "sans-serif",
@@ -47,13 +57,12 @@ STYLE = {
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.axisbelow": True,
-    "grid.color": "#E3E5E8",
+    "grid.color": GRID,
     "grid.linewidth": 0.8,
     "lines.linewidth": 2.0,
     "lines.markersize": 5.5,
     "lines.solid_capstyle": "round",
     "legend.frameon": False,
-    "image.cmap": "cividis",
     "axes.formatter.useoffset": False,
 }
 
@@ -88,7 +97,7 @@ def line_style(index: int, dotted: bool = False, of: int = 1) -> dict:
     return {
         "color": colour,
         "marker": MARKERS[(index + again) % len(MARKERS)],
-        "markeredgecolor": "#FFFFFF",
+        "markeredgecolor": GROUND,
         "markeredgewidth": 0.6,
         "linestyle": ":" if dotted else "-",
         "linewidth": 2.0 if dotted else 2.0 + 0.8 * min(max(of - 1 - index, 0), 3),

@@ -2,7 +2,6 @@
 
 - the execution cache is keyed on the library, its weights and its records, not on cells alone;
 - MathJax is copied out of an installed wheel, so that no page asks another host for anything;
-- pictures that cells made carry the words their own file holds (its "Description") as alt text;
 - a build with warnings is forgotten, so that the next one warns again;
 - the labels, numbers and glued values of the build are written down for the notebooks;
 - a page's head says what the page is about, in its own words, for search engines and previews;
@@ -27,12 +26,10 @@ from pathlib import Path
 from textwrap import shorten
 
 from docutils import nodes
-from sphinx.util import logging
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tools import address, networks
 
-LOGGER = logging.getLogger(__name__)
 LIBRARY = "bayeswind_lib"
 WEB = "bayeswind_lib/widgets/web"  # scripts that the pages share with notebooks
 SCRIPTS = {".js", ".css", ".wat"}  # no cell's output depends on one
@@ -101,34 +98,6 @@ def copy_mathjax(app):
     licence = source.parent / "LICENSE"
     if licence.is_file():
         shutil.copy(licence, target / "LICENSE")
-
-
-# --- words for pictures ----------------------------------------------------------------------
-
-
-def description(path: Path) -> str:
-    """The text chunk "Description" of a PNG, or ""."""
-    from PIL import Image
-
-    with Image.open(path) as picture:
-        return str(picture.info.get("Description", "")).strip()
-
-
-def describe_pictures(app, doctree):
-    """Give every picture that a cell made its own words; a picture without them is a warning."""
-    for bundle in doctree.findall(nodes.container):
-        if bundle.get("nb_element") != "mime_bundle":
-            continue
-        for image in bundle.findall(nodes.image):
-            path = Path(app.srcdir) / image["uri"].lstrip("/")
-            words = description(path) if path.suffix == ".png" and path.is_file() else ""
-            if words:
-                image["alt"] = words
-            elif not image.get("alt"):
-                LOGGER.warning(
-                    "a cell made a picture without words: return a bayeswind_lib.figures.Plot",
-                    location=image,
-                )
 
 
 # --- labels, numbers and glued values for the notebooks ----------------------------------------
@@ -420,7 +389,6 @@ def setup(app):
     app.add_config_value("bayeswind_code", code_key(Path(app.srcdir)), "env")
     app.connect("config-inited", key_the_cache)
     app.connect("builder-inited", copy_mathjax)
-    app.connect("doctree-read", describe_pictures, priority=400)
     app.connect("doctree-read", show_minutes)
     app.connect("html-page-context", tidy_page, priority=900)
     app.connect("html-page-context", add_explorers, priority=400)

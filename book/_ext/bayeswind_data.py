@@ -1,9 +1,8 @@
 """Under every figure its numbers: a table that opens, and a file to take along.
 
-A figure made by `bayeswind_lib.figures` carries its numbers inside the picture (the PNG's
-"bwData", see `Plot.to_json`). Here they become a `<details>` under the figure and
-`_static/data/NAME.csv` with every digit. The table shows four digits, and of long data only some
-rows: it is there to be read.
+A figure made by `bayeswind_lib.figures` carries its numbers inside its drawing (see
+`Plot.to_json`). Here they become a `<details>` under the figure and `_static/data/NAME.csv` with
+every digit. The table shows four digits, and of long data only some rows: it is there to be read.
 """
 
 from __future__ import annotations
@@ -17,7 +16,9 @@ from pathlib import Path
 
 from docutils import nodes
 
-CHUNK = "bwData"
+from bayeswind_figures import drawings
+from bayeswind_lib.figures import svg
+
 FOLDER = "_static/data"
 SHOWN = 40  # rows, or columns of a table of numbers, that are shown at most
 DIGITS = 4
@@ -28,26 +29,16 @@ class figure_numbers(nodes.General, nodes.Element):  # noqa: N801 - docutils nam
     """The numbers of a figure: `numbers` as JSON, `name` of its file, `figure` its label or ""."""
 
 
-# --- from the picture to the page --------------------------------------------------------------
-
-
-def numbers_in(path: Path) -> str:
-    """The numbers that a PNG carries, as JSON; "" if it has none."""
-    from PIL import Image
-
-    with Image.open(path) as picture:
-        return str(picture.info.get(CHUNK, ""))
+# --- from the drawing to the page --------------------------------------------------------------
 
 
 def add_numbers(app, doctree):
-    """Put the numbers of every picture that a cell made under its figure."""
+    """Put the numbers of every drawing that a cell made under its figure."""
     if app.builder.format != "html":
         return
     found = 0
-    for image in list(doctree.findall(nodes.image)):
-        path = Path(app.srcdir) / image["uri"].lstrip("/")
-        numbers = numbers_in(path) if path.suffix == ".png" and path.is_file() else ""
-        if numbers:
+    for image, text in list(drawings(app, doctree)):
+        if numbers := text and svg.numbers_in(text):
             found += 1
             frame = enclosing(image)
             figure = next(iter(frame.findall(nodes.figure)), frame)
@@ -85,27 +76,6 @@ def write_numbers(translator, node):
 def nothing(translator, node):
     """Other formats than HTML leave the numbers out."""
     raise nodes.SkipNode
-
-
-def without_numbers(picture: bytes) -> bytes:
-    """A PNG without the numbers in it, pixel for pixel the same."""
-    kept, place = [picture[:8]], 8
-    while place < len(picture):
-        end = place + 12 + int.from_bytes(picture[place : place + 4], "big")
-        if not picture[place + 4 : end].startswith(b"iTXt" + CHUNK.encode() + b"\0"):
-            kept.append(picture[place:end])
-        place = end
-    return b"".join(kept)
-
-
-def lighten_pictures(app, problem):
-    """Take the numbers out of the site's pictures: readers get them with the page, as a file."""
-    if problem or app.builder.format != "html":
-        return
-    for file in (Path(app.outdir) / "_images").glob("*.png"):
-        picture = file.read_bytes()
-        if len(lighter := without_numbers(picture)) < len(picture):
-            file.write_bytes(lighter)
 
 
 # --- the file ----------------------------------------------------------------------------------
@@ -242,5 +212,4 @@ def setup(app):
         latex=(nothing, None), text=(nothing, None), man=(nothing, None), texinfo=(nothing, None),
     )  # fmt: skip
     app.connect("doctree-read", add_numbers, priority=450)
-    app.connect("build-finished", lighten_pictures)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
