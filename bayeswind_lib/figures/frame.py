@@ -12,6 +12,8 @@ from bayeswind_lib.figures.words import number
 
 DECADES = 6  # a logarithmic axis shows at most so many below its largest number
 LABEL_WIDTH = 15  # characters of a label before it is broken into lines
+LETTERS = 11  # of an axis label, per inch
+LEGEND_LINE = 0.21  # inches
 LINE_HEIGHT = 0.068  # of a line of text, as a share of the axes' height
 
 
@@ -225,8 +227,31 @@ def wrapped(label: str, axes, width: int) -> str:
 
 def label_below(axes, lines: list) -> None:
     """Name the lines under the axes, the highest end first."""
-    longest = max(len(str(line.get_label())) for line in lines)
-    axes.figure.legend(handles=lines, loc="outside lower left", ncols=1 if longest > 18 else 2, handlelength=2.2)
+    columns = 1 if max(len(str(line.get_label())) for line in lines) > 18 else 2
+    axes.figure.legend(handles=lines, loc="outside lower left", ncols=columns, handlelength=2.2)
+    more = -(-len(lines) // columns) - 1
+    axes.figure.set_figheight(axes.figure.get_figheight() + LEGEND_LINE * more)
+
+
+def panels(axes, n: int, columns: int, height: float, **shared) -> list:
+    """Axes for n panels in place of one; on a phone two in a row, each row `height` inches."""
+    figure, columns = axes.figure, min(n, columns)
+    if is_narrow(axes) and n > 1:
+        columns = 2
+        figure.set_figheight(height * -(-n // columns))
+    axes.remove()
+    panes = figure.subplots(-(-n // columns), columns, squeeze=False, **shared).ravel().tolist()
+    for pane in panes[n:]:
+        pane.remove()
+    return panes[:n]
+
+
+def wrap_labels(figure) -> None:
+    """Break what is written along the axes of a narrow figure where it is longer than they."""
+    for axes in figure.axes:
+        box = axes.get_position()
+        for axis, length in ((axes.xaxis, box.width * figure.get_figwidth()), (axes.yaxis, box.height * figure.get_figheight())):
+            axis.label.set_text("\n".join(textwrap.wrap(axis.label.get_text(), max(round(length * LETTERS), 10))))
 
 
 def spread(wanted: list[float], sizes: list[float]) -> list[float]:

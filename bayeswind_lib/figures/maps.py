@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from bayeswind_lib.figures.frame import is_narrow
+from bayeswind_lib.figures.frame import panels as side_by_side
 from bayeswind_lib.figures.many import cells
 from bayeswind_lib.figures.plot import Plot, draw, of_each
 from bayeswind_lib.figures.style import COLOURS
@@ -113,9 +114,9 @@ def heatmaps(
             raise ValueError(f"{label} has numbers from {table.min():g} to {table.max():g}: expected 0 to 1")
 
     def paint(axes):
-        figure = axes.figure
-        axes.remove()
-        panes = figure.subplots(1, len(tables), sharey=True, squeeze=False)[0]
+        figure, narrow = axes.figure, is_narrow(axes)
+        names_below = 0.07 * max(len(str(name)) for name in columns[::every])
+        panes = side_by_side(axes, len(tables), len(tables), height=1.5 * shape[0] / shape[1] + 1.1 + names_below, sharey=True)
         for pane, (label, table) in zip(panes, tables.items(), strict=True):
             image = cells(pane, table)
             pane.set_xticks(range(0, shape[1], every), columns[::every], rotation=90, fontsize=9.5)
@@ -126,7 +127,7 @@ def heatmaps(
             for row, column in enumerate([] if marked is None else marked):
                 pane.add_patch(_frame(row, int(column)))
         panes[0].set_ylabel(y_label)
-        beside = {"location": "right", "shrink": 0.8} if len(tables) < 3 else {"location": "bottom", "shrink": 0.5}
+        beside = {"location": "right", "shrink": 0.8} if len(tables) < 3 and not (narrow and len(tables) > 1) else {"location": "bottom", "shrink": 0.5}
         figure.colorbar(image, ax=list(panes), label=value, **beside)
         if title:
             figure.suptitle(title, fontsize=12.5, x=0.02, ha="left")

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from bayeswind_lib.figures.frame import panels as side_by_side
 from bayeswind_lib.figures.many import dots
 from bayeswind_lib.figures.plot import Plot, draw
 from bayeswind_lib.figures.style import GREY, RAMP
@@ -57,8 +58,7 @@ def planes(
 
         figure, scale = axes.figure, ScalarMappable(cmap=LinearSegmentedColormap.from_list("ramp", RAMP))
         scale.set_clim(low, high)
-        axes.remove()
-        panes = figure.subplots(1, len(points), squeeze=False)[0]
+        panes = side_by_side(axes, len(points), len(points), height=2.1)
         for pane, (label, rows) in zip(panes, points.items(), strict=True):
             if joined:
                 pane.plot(*rows.T, "-", color=GREY, linewidth=1.2, zorder=1)

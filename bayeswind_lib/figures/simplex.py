@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from bayeswind_lib.figures.frame import is_narrow, label_below
+from bayeswind_lib.figures.frame import is_narrow, label_below, panels
 from bayeswind_lib.figures.many import dots
 from bayeswind_lib.figures.plot import Plot, draw, of_each
 from bayeswind_lib.figures.style import COLOURS, DARK, GREY, GRID, GROUND, ORACLE, line_style
@@ -171,14 +171,11 @@ def simplex_clouds(
         raise ValueError(f"rows of {exact} are no distributions")
 
     def paint(axes):
-        figure, n = axes.figure, min(columns, len(points))
-        axes.remove()
-        panes = figure.subplots(-(-len(points) // n), n, squeeze=False).ravel()
-        for pane, (label, rows) in zip(panes, points.items(), strict=False):
+        figure = axes.figure
+        panes = panels(axes, len(points), columns, height=1.9)
+        for pane, (label, rows) in zip(panes, points.items(), strict=True):
             _paint_cloud(pane, rows, points[exact], labels)
             pane.set_title(label, fontsize=11.5, loc="center")
-        for pane in panes[len(points):]:
-            pane.remove()
         if title:
             figure.suptitle(title, fontsize=12.5, x=0.02, ha="left")
 
