@@ -107,7 +107,8 @@ def test_the_outline_holds_every_heading_once_and_leads_to_it(printed, articles)
         expected.append(part.title)
         for name in part.documents:
             expected += titles(articles[name]) + (
-                ["Solutions"] if articles[name].select("div.solution") else []
+                (["Answers to the predictions"] if articles[name].select(".bw-predict") else [])
+                + (["Solutions"] if articles[name].select("div.solution") else [])
             )
     assert [words for _, words, _ in lines] == expected
     assert {words: depth for depth, words, _ in lines}[parts[0].title] == 0
@@ -186,10 +187,10 @@ def structure(reader) -> list[DictionaryObject]:
 def test_the_file_is_tagged_and_every_figure_has_its_words(printed, articles):
     elements = structure(printed.reader)
     told = [plain(str(e.get("/Alt", ""))) for e in elements if e["/S"] == "/Figure"]
-    pictures = articles[DOCUMENTS[0]].select("img")
-    assert len(pictures) > 1
-    for picture in pictures:
-        assert plain(picture["alt"]) in told
+    drawings = articles[DOCUMENTS[0]].select(".bw-wide-layout > svg")
+    assert len(drawings) > 1
+    for drawing in drawings:
+        assert plain(drawing["aria-label"]) in told
     kinds = {element["/S"] for element in elements}
     assert {"/P", "/Link", "/Table", "/TH", "/TD", "/H1", "/H2", "/LI"} <= kinds
     assert "/NonStruct" not in kinds

@@ -142,6 +142,27 @@
     article.querySelector("section")?.append(box);
   }
 
+  // The answer to a prediction stands where it is not seen with the question.
+  function collectAnswers(article, doc) {
+    const asked = [...article.querySelectorAll(".bw-predict")];
+    if (!asked.length) return;
+    const box = made("section", "bw-answers"), heading = made("h2", "", "Answers to the predictions");
+    heading.id = idIn(doc, "answers");
+    box.append(heading);
+    for (const prediction of asked) {
+      const entry = made("div", "bw-answered"), question = prediction.querySelector(".bw-predict-question").cloneNode(true);
+      const answer = prediction.querySelector(".bw-predict-answer > div");
+      for (const hidden of answer.querySelectorAll("[hidden]")) hidden.hidden = prediction.dataset.kind === "curve";
+      entry.append(question, answer);
+      box.append(entry);
+      const where = made("p", "bw-where", "Answer: page ");
+      where.append(pageOf(heading.id));
+      for (const control of prediction.querySelectorAll(".bw-predict-controls, .bw-predict-buttons, .bw-predict-result, details")) control.remove();
+      prediction.append(where);
+    }
+    article.querySelector("section")?.append(box);
+  }
+
   // An explorer cannot be moved on paper: say where it can be.
   function pointToExplorers(article, address) {
     for (const explorer of article.querySelectorAll(".bw-explorer")) {
@@ -169,6 +190,7 @@
     for (const link of article.querySelectorAll("a[href]")) redirect(link, settings);
     rename(article, doc);
     anchorHeadings(article);
+    collectAnswers(article, doc);
     collectSolutions(article, doc);
     pointToExplorers(article, address);
     return { html: article.innerHTML, styles: styles() };

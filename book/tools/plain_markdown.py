@@ -169,6 +169,8 @@ def directive(name: str, argument: str, lines: list[str], book: Book) -> str:
 
 def other_directive(name: str, argument: str, options: dict, body: str, book: Book) -> str:
     """Tabs, code, pictures, tables and raw html."""
+    if name == "predict":
+        return prediction(argument, options, body, book)
     if name == "tab-set":
         return plain(body, book)
     if name == "tab-item":
@@ -183,6 +185,19 @@ def other_directive(name: str, argument: str, options: dict, body: str, book: Bo
     if name == "raw":
         return explorer(body, book)
     return book.problem(f"unknown directive {{{name}}}")
+
+
+def prediction(question: str, options: dict, body: str, book: Book) -> str:
+    """A question to bet on; a notebook hides the answer, and why, behind a click."""
+    answer = f"{options.get('answer', '')} {options.get('unit', '')}".strip()
+    if options.get("kind") == "choice":
+        choices = [choice.strip() for choice in options["options"].split("|")]
+        question = f"{question} *{' / '.join(choices)}*"
+        answer = choices[int(options["correct"]) - 1]
+    if options.get("kind") == "curve":
+        answer = ""  # its figure follows
+    told = plain("\n\n".join(part for part in (answer, body) if part), book)
+    return quoted(f"**Predict.** {plain(question, book)}") + f"\n\n{hidden('Answer', told)}"
 
 
 def equation(body: str, label: str | None, book: Book) -> str:

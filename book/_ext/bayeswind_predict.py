@@ -1,0 +1,127 @@
+"""{predict}: a question with something to bet on, and the answer after the bet.
+
+    ```{predict} How much of the uncertainty is left after ten of twenty pairs?
+    :name: half-way
+    :kind: number
+    :range: 0 100 1
+    :unit: %
+    :answer: {glue:text}`ch2_half_way:.0f`
+
+    Why it is so, for after the bet.
+    ```
+
+`kind` is `number` (a slider; `range` is low, high, step), `choice` (`options`, split at `|`, and
+the number of the `correct` one) or `curve` (a line to sketch; `range` and, as answer, the heights
+split at blanks; `across` and `up` name the axes). Without a script the answer is a `<details>`;
+predict.js puts the bet in front of it, says what the bet was worth in bits, and keeps it in the
+browser alone. On paper the answers stand at the chapter's end.
+"""
+
+from __future__ import annotations
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from sphinx.util.docutils import SphinxDirective
+
+KINDS = ("number", "choice", "curve")
+LINE = ("range", "answer")
+NEEDED = {"number": LINE, "choice": ("options", "correct"), "curve": LINE}
+DATA = ("kind", "range", "unit", "options", "correct", "across", "up")
+
+
+class predict(nodes.General, nodes.Element):  # noqa: N801 - docutils names nodes so
+    """The whole; its children are a `predict_question` and a `predict_answer`."""
+
+
+class predict_question(nodes.General, nodes.Element):  # noqa: N801
+    """The question, in words."""
+
+
+class predict_answer(nodes.General, nodes.Element):  # noqa: N801
+    """The true answer, where it is one text, and why."""
+
+
+class Predict(SphinxDirective):
+    """The directive; see the file's first lines."""
+
+    has_content = True
+    required_arguments = 1
+    final_argument_whitespace = True
+    option_spec = dict.fromkeys(("name", "answer", *DATA), directives.unchanged_required)  # noqa: RUF012
+
+    def run(self):
+        """The nodes, or an error that says what is missing."""
+        kind = self.options.get("kind", "number")
+        missing = [name for name in ("name", *NEEDED.get(kind, ())) if name not in self.options]
+        if kind not in KINDS or missing:
+            said = f"needs {', '.join(missing)}" if missing else f"is none of {', '.join(KINDS)}"
+            raise self.error(f"predict of kind {kind!r} {said}")
+        self.options["kind"] = kind
+        root = predict("", **{name: self.options[name] for name in DATA if name in self.options})
+        root["ids"].append(f"predict-{self.options['name']}")
+        root += self.part(predict_question, self.arguments[0])
+        root += self.part(predict_answer, self.truth(), "\n".join(self.content))
+        self.env.metadata.setdefault(self.env.docname, {})["predict"] = True
+        return [root]
+
+    def truth(self) -> str:
+        """The paragraph that holds the answer."""
+        if self.options["kind"] == "choice":
+            options = [option.strip() for option in self.options["options"].split("|")]
+            return f"**{options[int(self.options['correct']) - 1]}**"
+        return f"{self.options['answer']} {self.options.get('unit', '')}".strip()
+
+    def part(self, kind, *paragraphs: str):
+        """A node of some Markdown."""
+        part = kind()
+        text = "\n\n".join(paragraphs)
+        self.state.nested_parse(text.splitlines(), self.content_offset, part)
+        return part
+
+
+def open_predict(translator, node):
+    """The box, with what the script needs to know."""
+    data = {f"data-{name}": node[name] for name in DATA if name in node}
+    translator.body.append(translator.starttag(node, "div", CLASS="bw-predict", **data))
+    translator.body.append('<p class="bw-predict-title">Predict</p>\n')
+
+
+def open_question(translator, node):
+    """The words of the question."""
+    translator.body.append('<div class="bw-predict-question">')
+
+
+def open_answer(translator, node):
+    """What a click opens where no script is."""
+    translator.body.append(
+        '<details class="bw-predict-answer"><summary>Show the answer</summary><div>'
+    )
+
+
+def close(text: str):
+    """A visitor that ends what was opened."""
+    return lambda translator, node: translator.body.append(text)
+
+
+def skip(translator, node):
+    """Other formats leave it out."""
+    raise nodes.SkipNode
+
+
+def add_script(app, pagename, templatename, context, doctree):
+    """Load the script on pages with a prediction."""
+    if doctree is not None and any(doctree.findall(predict)):
+        app.add_js_file("predict.js", loading_method="defer")
+        app.add_css_file("predict.css")
+
+
+def setup(app):
+    """Connect everything above."""
+    visits = {predict: open_predict, predict_question: open_question, predict_answer: open_answer}
+    ends = {predict: "</div>\n", predict_question: "</div>\n", predict_answer: "</div></details>\n"}
+    for kind, visit in visits.items():
+        others = dict.fromkeys(("latex", "text", "man", "texinfo"), (skip, None))
+        app.add_node(kind, html=(visit, close(ends[kind])), **others)
+    app.add_directive("predict", Predict)
+    app.connect("html-page-context", add_script, priority=400)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
