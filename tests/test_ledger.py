@@ -807,7 +807,7 @@ def test_the_html_table_names_status_in_words_and_has_one_anchor_a_row():
     html = page.LedgerTable(rows(), anchors=True)._repr_html_()
     assert html.count("<tr") == len(rows()) + 1
     for row in rows():
-        assert html.count(f'id="ledger-{row["id"]}"') == 1
+        assert html.count(f'id="{page.anchor_of(row["id"])}"') == 1
     for status in {row["status"] for row in rows()}:
         assert f" {status}</span>" in html
     links = set(re.findall(r'href="#(ledger-[^"]+)"', html))

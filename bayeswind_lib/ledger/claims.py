@@ -223,3 +223,12 @@ def _cell_null(row: dict, size: str, record: str) -> dict:
         "predictor": row.get("null", "uniform"),
         "measure": row.get("null_measure", last),
     }
+
+
+def anchor_of(id: str) -> str:
+    """The name of a row's place on the ledger's page; without dots, which a style's selector cannot hold.
+
+    >>> anchor_of("bijection-leak-of-0.007-l19")
+    'ledger-bijection-leak-of-0-007-l19'
+    """
+    return f"ledger-{id.replace('.', '-')}"

@@ -16,6 +16,7 @@ from html import escape
 from bayeswind_lib.figures import words
 from bayeswind_lib.ledger import provenance, trained
 from bayeswind_lib.ledger.chance import PUBLISHED
+from bayeswind_lib.ledger.claims import anchor_of
 
 MARKS = {
     "reproduced": "✓", "partly": "◐", "not reproduced": "✗", "not settled": "…", "needs public weights": "↓", "not testable": "∅",
@@ -47,12 +48,19 @@ div.bw-ledger table.bw-counts { font-size: 0.8em; }
 .bw-rows summary { cursor: pointer; }
 .bw-ledger a { color: inherit; text-decoration: underline; }
 span.bw-status { display: inline-block; padding: 0.05rem 0.5rem; border-radius: 1rem; white-space: nowrap; }
-.bw-status-reproduced { background: #d6f0e2; color: #0b4a2c; }
-.bw-status-partly { background: #fdeec2; color: #5a4300; }
-.bw-status-not-reproduced { background: #fbd9d3; color: #7a1c0b; }
-.bw-status-not-settled { background: #e4e6ea; color: #33383f; }
-.bw-status-needs-public-weights { background: #d8e8f7; color: #12395c; }
-.bw-status-not-testable { background: #e6def5; color: #46307a; }
+.bw-status-reproduced { --fill: #d6f0e2; --mark: #0b4a2c; }
+.bw-status-partly { --fill: #fdeec2; --mark: #5a4300; }
+.bw-status-not-reproduced { --fill: #fbd9d3; --mark: #7a1c0b; }
+.bw-status-not-settled { --fill: #e4e6ea; --mark: #33383f; }
+.bw-status-needs-public-weights { --fill: #d8e8f7; --mark: #12395c; }
+.bw-status-not-testable { --fill: #e6def5; --mark: #46307a; }
+html[data-theme="dark"] .bw-status-reproduced { --fill: #1d5a3d; --mark: #d6f0e2; }
+html[data-theme="dark"] .bw-status-partly { --fill: #6b5410; --mark: #fdeec2; }
+html[data-theme="dark"] .bw-status-not-reproduced { --fill: #7d2d1f; --mark: #fbd9d3; }
+html[data-theme="dark"] .bw-status-not-settled { --fill: #3a434c; --mark: #dfe3e8; }
+html[data-theme="dark"] .bw-status-needs-public-weights { --fill: #1f4a70; --mark: #d8e8f7; }
+html[data-theme="dark"] .bw-status-not-testable { --fill: #4d3a75; --mark: #e6def5; }
+[class*="bw-status-"] { background: var(--fill); color: var(--mark); }
 @media (max-width: 640px) {
   div.bw-ledger table.bw-rows, .bw-rows tbody, .bw-rows tr, .bw-rows th, .bw-rows td { display: block; }
   .bw-rows thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
@@ -72,10 +80,11 @@ class LedgerTable:
         rows: what `ledger.rows()` returned, or some of it.
         caption: a sentence above the table.
         anchors: give every row the id `ledger-<id>`, so that it can be linked to; once a page.
+        fold: what a click opens the table with; open without it.
     """
 
-    def __init__(self, rows: Sequence[dict], caption: str = "", anchors: bool = False):
-        self.rows, self.caption, self.anchors = list(rows), caption, anchors
+    def __init__(self, rows: Sequence[dict], caption: str = "", anchors: bool = False, fold: str = ""):
+        self.rows, self.caption, self.anchors, self.fold = list(rows), caption, anchors, fold
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -88,11 +97,51 @@ class LedgerTable:
         heads = "".join(f'<th scope="col" role="columnheader">{name}</th>' for name in columns)
         body = "\n".join(_html_row(row, self.anchors, columns) for row in self.rows)
         caption = f"<caption>{escape(self.caption)}</caption>" if self.caption else ""
-        return (
-            f'{STYLE}<div class="bw-ledger"><table class="bw-rows" role="table">{caption}'
+        table = (
+            f'<table class="bw-rows" role="table">{caption}'
             f'<thead role="rowgroup"><tr role="row">{heads}</tr></thead>\n'
-            f'<tbody role="rowgroup">\n{body}\n</tbody></table></div>'
+            f'<tbody role="rowgroup">\n{body}\n</tbody></table>'
         )
+        if self.fold:
+            table = f"<details><summary>{escape(self.fold)}: {len(self.rows)} rows</summary>{table}</details>"
+        return f'{STYLE}<div class="bw-ledger">{table}</div>'
+
+
+class LedgerGrid:
+    """A square for every row, by its status, with filters; the page has the rows as tables with anchors too.
+
+    Args:
+        groups: rows by the name of what they are, such as "papers".
+        opens: the id of the row that is shown at first.
+    """
+
+    def __init__(self, groups: dict[str, Sequence[dict]], opens: str):
+        self.groups, self.opens = {name: list(rows) for name, rows in groups.items()}, opens
+
+    def __repr__(self) -> str:
+        return repr(Counts(self.groups))
+
+    def _repr_html_(self) -> str:
+        known = {"status": MARKS, "kind": {name: name for name in self.groups}}
+        runs = "".join(
+            f'<section class="bw-group"><h3>{escape(name)}</h3><div class="bw-run">{"".join(self._square(row, name) for row in rows)}</div></section>'
+            for name, rows in self.groups.items()
+        )
+        return (
+            f'{STYLE}<div class="bw-ledger"><div class="bw-explorer" data-explorer="ledger" '
+            f"data-words='{escape(json.dumps(known), quote=True)}'><div class=\"bw-squares\">{runs}</div></div></div>"
+        )
+
+    def _square(self, row: dict, group: str) -> str:
+        facts = {
+            "status": row["status"], "kind": group, "tunnel": row["tunnel"] or "", "architecture": row["architecture"] or "",
+            "chapter": " ".join(name[:2].lstrip("0") for name in row["chapters"]),
+        }  # fmt: skip
+        data = "".join(f' data-{name}="{escape(value)}"' for name, value in facts.items())
+        data += " data-opens" if row["id"] == self.opens else ""
+        label = escape(f"{row['statement']} {row['status']}.", quote=True)
+        kind = row["status"].replace(" ", "-")
+        return f'<a class="bw-square bw-status-{kind}" href="#{anchor_of(row["id"])}" aria-label="{label}"{data}>{MARKS[row["status"]]}</a>'
 
 
 class JsonFile:
@@ -194,7 +243,7 @@ def _pill(status: str) -> str:
 
 
 def _html_row(row: dict, anchors: bool, columns: Sequence[str] = COLUMNS) -> str:
-    anchor = f' id="ledger-{row["id"]}"' if anchors else ""
+    anchor = f' id="{anchor_of(row["id"])}"' if anchors else ""
     each = _each(row)
     cells = (
         escape(published(row)) + _small(_own(row, columns)) + _small(row["rule"] if row["runs"] or row["network"] else ""),
@@ -225,12 +274,12 @@ def _beside(row: dict, anchors: bool) -> str:
     """The reference point to read a row against, with its value; a link on the ledger's own page."""
     beside, target = row["beside"], row["read_against"]
     if beside is None and target and anchors:
-        return f'<small>read against <a href="#ledger-{target}">{escape(target)}</a></small>'
+        return f'<small>read against <a href="#{anchor_of(target)}">{escape(target)}</a></small>'
     if beside is None or beside["measured"] is None:
         return ""
     words = escape(beside["statement"].rstrip("."))
     if anchors:
-        words = f'<a href="#ledger-{beside["id"]}">{words}</a>'
+        words = f'<a href="#{anchor_of(beside["id"])}">{words}</a>'
     return f"<small>read against: {words}: {escape(_short(beside['measured']) + _unit(beside))}</small>"
 
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from html import escape
 from pathlib import Path
 
-from bayeswind_lib.ledger.claims import Claim, load_claims
+from bayeswind_lib.ledger.claims import Claim, anchor_of, load_claims
 
 FILE = Path(__file__).parent / "provenance.toml"
 KINDS = ("second-hand", "abstract", "paper", "repository", "replication", "own")
@@ -138,7 +138,7 @@ class Readings:
 
         lines = "".join(
             f'<tr role="row" id="read-{row["id"]}"><th scope="row" role="rowheader">'
-            f'<a href="ledger.html#ledger-{row["id"]}"><code>{escape(row["id"])}</code></a>'
+            f'<a href="ledger.html#{anchor_of(row["id"])}"><code>{escape(row["id"])}</code></a>'
             f'<small>{escape(row["source"])}</small></th>'
             f'<td role="cell" data-label="Published">{escape(published(row))}</td>'
             f'<td role="cell" data-label="Read in">{"<br>".join(escape(str(r)) for r in readings()[row["id"]])}</td></tr>'

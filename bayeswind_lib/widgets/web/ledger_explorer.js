@@ -1,0 +1,152 @@
+// The claim ledger as a grid: a square for every row, coloured and marked by its status. Filters dim and drop
+// squares, the grouping arranges them, and a square shows its row, taken from the tables of the page below,
+// which are all there is without this script.
+(function () {
+  "use strict";
+  const { button, element } = window.bwExplorer;
+
+  const GROUPS = { kind: "whose number", status: "status", tunnel: "tunnel", architecture: "architecture", chapter: "chapter" };
+  const LISTED = 40; // matches that are listed by name
+
+  function mount(root, id) {
+    const grid = root.querySelector(".bw-squares"), squares = [...grid.querySelectorAll("a.bw-square")];
+    const words = JSON.parse(root.dataset.words), order = new Map(squares.map((square, i) => [square, i]));
+    const state = { text: "", status: new Set(), kind: "", tunnel: "", architecture: "", chapter: "", by: "kind" };
+    let chosen = null;
+
+    // ---- what there is to choose ---------------------------------------------------------------
+
+    const valuesOf = (square, key) => key === "chapter" ? square.dataset.chapter.split(" ").filter(Boolean) : [square.dataset[key]];
+    const named = (key, value) => (words[key] && words[key][value]) || (key === "chapter" ? `chapter ${value}` : value) || "none";
+    const all = (key) => [...new Set(squares.flatMap((square) => valuesOf(square, key)))];
+    function sorted(key) {
+      const values = all(key), known = Object.keys(words[key] || {});
+      return key === "chapter" ? values.sort() : values.sort((a, b) => known.indexOf(a) - known.indexOf(b) || a.localeCompare(b));
+    }
+    const search = element("input", { type: "search", id: `${id}-text`, placeholder: "words of a claim, an id", oninput: () => { state.text = search.value.toLowerCase().trim(); show(); } });
+    const chips = Object.keys(words.status).map((status) => {
+      const chip = element("button", { type: "button", class: `bw-status bw-status-${status.replaceAll(" ", "-")}`, "aria-pressed": "false", onclick: () => {
+        state.status[state.status.has(status) ? "delete" : "add"](status);
+        chip.setAttribute("aria-pressed", String(state.status.has(status)));
+        show();
+      } });
+      chip.dataset.status = status;
+      return chip;
+    });
+    const select = (key, label, options, change) => element("label", { class: "bw-choose" }, `${label} `,
+      element("select", { "data-control": key, onchange: (event) => change(event.target.value) }, ...options.map(([value, text]) => element("option", { value }, text))));
+    const picks = ["kind", "tunnel", "architecture", "chapter"].map((key) =>
+      select(key, GROUPS[key], [["", "all"], ...sorted(key).filter(Boolean).map((value) => [value, named(key, value)])], (value) => { state[key] = value; show(); }));
+    const by = select("by", "arranged by", Object.entries(GROUPS), (value) => { state.by = value; show(); });
+    const clear = button("Clear", "clear", () => {
+      Object.assign(state, { text: "", kind: "", tunnel: "", architecture: "", chapter: "" });
+      state.status.clear();
+      search.value = "";
+      for (const chip of chips) chip.setAttribute("aria-pressed", "false");
+      for (const label of picks) label.querySelector("select").value = "";
+      show();
+    });
+    const told = element("p", { class: "bw-told", role: "status", "aria-live": "polite" });
+    const list = element("ul", { class: "bw-matches" }), detail = element("div", { class: "bw-detail", tabindex: -1, "aria-live": "polite" });
+    const bar = element("div", { class: "bw-bar" }, element("label", { class: "bw-choose bw-search", for: search.id }, "find ", search), ...picks, by, clear);
+    root.prepend(bar, element("div", { class: "bw-chips" }, ...chips), told);
+    root.append(element("div", { class: "bw-beside" }, list, detail));
+
+    // ---- filter and arrange --------------------------------------------------------------------
+
+    const says = (square) => `${square.getAttribute("aria-label")} ${square.hash}`.toLowerCase();
+    const fits = (square, but = "") =>
+      (!state.text || state.text.split(/\s+/).every((word) => says(square).includes(word))) &&
+      (but === "status" || !state.status.size || state.status.has(square.dataset.status)) &&
+      ["kind", "tunnel", "architecture", "chapter"].every((key) => !state[key] || valuesOf(square, key).includes(state[key]));
+
+    function show() {
+      const left = squares.filter((square) => fits(square));
+      const groups = sorted(state.by).map((value) => [value, left.filter((square) => valuesOf(square, state.by)[0] === value)]).filter(([, found]) => found.length);
+      grid.replaceChildren(...groups.map(([value, found]) => element("section", { class: "bw-group" },
+        element("h3", {}, named(state.by, value), element("small", {}, ` ${found.length}`)),
+        element("div", { class: "bw-run" }, ...arranged(found)))));
+      for (const chip of chips) {
+        const count = squares.filter((square) => square.dataset.status === chip.dataset.status && fits(square, "status")).length;
+        chip.textContent = `${words.status[chip.dataset.status]} ${chip.dataset.status} ${count}`;
+      }
+      const filtered = left.length < squares.length;
+      told.textContent = filtered ? `${left.length} of ${squares.length} rows` : `${squares.length} rows: each square is one. Choose a square, or filter.`;
+      list.replaceChildren(...(filtered ? left.slice(0, LISTED).map(match) : []),
+        ...(filtered && left.length > LISTED ? [element("li", {}, `and ${left.length - LISTED} more`)] : []));
+      reachable(left.includes(chosen) ? chosen : left[0]);
+    }
+    // Rows of one tunnel stand together, with a small gap before the next.
+    function arranged(found) {
+      const inside = [...found].sort((a, b) => a.dataset.tunnel.localeCompare(b.dataset.tunnel) || order.get(a) - order.get(b));
+      return inside.flatMap((square, i) => i && square.dataset.tunnel !== inside[i - 1].dataset.tunnel && state.by !== "tunnel"
+        ? [element("span", { class: "bw-gap", "aria-hidden": "true" }), square] : [square]);
+    }
+    const match = (square) => element("li", {}, element("a", { href: square.hash, class: `bw-dot bw-status-${square.dataset.status.replaceAll(" ", "-")}`, onclick: (event) => { event.preventDefault(); choose(square); } },
+      square.getAttribute("aria-label")));
+
+    // ---- one row -------------------------------------------------------------------------------
+
+    // One square is a stop of the tab key; the arrows lead on.
+    function reachable(square) {
+      for (const other of squares) other.tabIndex = other === square ? 0 : -1;
+    }
+    function choose(square, record = true) {
+      chosen?.removeAttribute("aria-current");
+      chosen = square;
+      square.setAttribute("aria-current", "true");
+      reachable(square);
+      const row = document.getElementById(square.hash.slice(1));
+      const head = row.querySelector("th").cloneNode(true), facts = element("dl");
+      for (const cell of row.querySelectorAll("td")) {
+        const value = element("dd");
+        value.append(...cell.cloneNode(true).childNodes);
+        facts.append(element("dt", {}, cell.dataset.label), value);
+      }
+      const claim = element("div", { class: "bw-claim" });
+      claim.append(...head.childNodes);
+      for (const fold of claim.querySelectorAll("details")) fold.open = true;
+      detail.replaceChildren(claim, facts);
+      if (record) history.replaceState(null, "", square.hash);
+    }
+    grid.addEventListener("click", (event) => {
+      const square = event.target.closest("a.bw-square");
+      if (!square) return;
+      event.preventDefault();
+      choose(square);
+    });
+    grid.addEventListener("keydown", (event) => {
+      const shown = [...grid.querySelectorAll("a.bw-square")], at = shown.indexOf(event.target);
+      if (at < 0) return;
+      const across = shown.findIndex((other) => other.offsetTop > shown[at].offsetTop);
+      const line = across < 0 ? 1 : shown.filter((other) => other.offsetTop === shown[at].offsetTop).length;
+      const to = { ArrowRight: at + 1, ArrowLeft: at - 1, ArrowDown: at + line, ArrowUp: at - line, Home: 0, End: shown.length - 1 }[event.key];
+      if (to === undefined) return;
+      event.preventDefault();
+      const next = shown[Math.min(Math.max(to, 0), shown.length - 1)];
+      choose(next);
+      next.focus();
+    });
+    // A link to a row shows it in the grid; without a grid the table below would open.
+    function follow() {
+      const wanted = location.hash.replaceAll(".", "-"); // as some names were written once
+      const square = squares.find((other) => other.hash === wanted);
+      if (!square) return;
+      choose(square, false);
+      root.scrollIntoView({ block: "start" });
+    }
+    document.addEventListener("click", (event) => {
+      const link = event.target.closest?.('a[href^="#ledger-"]');
+      const square = link && !grid.contains(link) && squares.find((other) => other.hash === link.hash);
+      if (!square) return;
+      event.preventDefault();
+      choose(square);
+      root.scrollIntoView({ block: "start" });
+    });
+    window.addEventListener("hashchange", follow);
+    show();
+    choose(squares.find((square) => square.dataset.opens !== undefined) || squares[0], false);
+    follow();
+  }
+  window.bwExplorer.start("ledger", "The claim ledger as a grid", mount, {});
+})();
