@@ -34,7 +34,7 @@ def minutes(section: str) -> float:
         return sum(int(title["minutes"]) for title in exercises)
     cells = [b for b in found if b.kind == "code-cell" and "remove-cell" not in b.text]
     figures = sum("\n  figure:\n" in b.text for b in cells)
-    predictions = sum(b.argument.startswith("Predict") for b in found)
+    predictions = sum(b.kind == "predict" or b.argument.startswith("Predict") for b in found)
     prose = re.sub(r"^```\{code-cell\}.*?^```$", "", section, flags=re.M | re.S)
     equations = len(MATH.findall(prose))
     words = re.sub(r"\$[^$]+\$|\{[\w:]+\}`[^`]*`", "x", MATH.sub("", prose))
