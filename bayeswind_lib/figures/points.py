@@ -8,7 +8,14 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from bayeswind_lib.figures.frame import Range, edge_words, set_range, value_range, wrapped
+from bayeswind_lib.figures.frame import (
+    Range,
+    edge_words,
+    is_narrow,
+    set_range,
+    value_range,
+    wrapped,
+)
 from bayeswind_lib.figures.plot import Plot, draw
 from bayeswind_lib.figures.style import COLOURS, DARK, GREY, GROUND, MARKERS, NULL, ORACLE
 from bayeswind_lib.figures.words import (
@@ -125,6 +132,12 @@ def _paint_baselines(axes, order, values, errors, limits: Range, highlight) -> N
     axes.grid(axis="y", visible=False)
 
 
+def beside_edge(axes, place: float) -> str:
+    """How a word above a place of the x axis is set: to one side where it would leave a narrow figure."""
+    across = (axes.transData + axes.transAxes.inverted()).transform((place, axes.get_ylim()[0]))[0]
+    return "center" if not is_narrow(axes) or 0.15 < across < 0.85 else "left" if across < 0.5 else "right"
+
+
 def dots(
     rows: Mapping[str, Sequence[float]],
     exact: tuple[str, float] | None = None,
@@ -171,7 +184,7 @@ def dots(
             words = textwrap.wrap(label, 14)
             axes.axvline(place, **(ORACLE if exact and label == exact[0] else NULL))
             axes.annotate("\n".join(words), (place, 1), (0, 4.0 if lower else above), ("data", "axes fraction"), "offset points",
-                          ha="center", va="bottom", fontsize=11.5, linespacing=0.95, annotation_clip=False)
+                          ha=beside_edge(axes, place), va="bottom", fontsize=11.5, linespacing=0.95, annotation_clip=False)
             above, lower = 6.0 + 14 * len(words), not lower
         axes.set_yticks(range(len(values)), [wrapped(label, axes, 24) for label in reversed(values)])
         axes.set_ylim(-0.6, len(values) - 0.4)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from bayeswind_lib.figures.bars import HATCHES
-from bayeswind_lib.figures.frame import is_narrow
+from bayeswind_lib.figures.frame import is_narrow, label_below
 from bayeswind_lib.figures.plot import Plot, draw
 from bayeswind_lib.figures.style import COLOURS, GREY, GROUND
 from bayeswind_lib.figures.words import largest_gap, sentence
@@ -81,7 +81,10 @@ def _paint(axes, names, kinds, table) -> None:
         start = start + table[:, i]
     axes.set_yticks(places, names)
     axes.grid(axis="y", visible=False)
+    if is_narrow(axes):
+        label_below(axes, axes.get_legend_handles_labels()[0])
+        return
     axes.legend(
-        loc="lower left", bbox_to_anchor=(-0.35, 1.0), ncols=2 if is_narrow(axes) else 3, borderaxespad=0.2, columnspacing=1.0,
+        loc="lower left", bbox_to_anchor=(-0.35, 1.0), ncols=3, borderaxespad=0.2, columnspacing=1.0,
         handlelength=1.4, fontsize=10.5,
     )
