@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from bayeswind_lib.figures.frame import is_narrow
 from bayeswind_lib.figures.plot import Plot, draw, of_each
 from bayeswind_lib.figures.style import GRID, GROUND, ORACLE, line_style
 from bayeswind_lib.figures.words import array, largest_gap, number, quantity, sentence
@@ -130,7 +131,7 @@ def _paint_bars(axes, rows, exact) -> None:
         axes.legend(
             loc="lower left",
             bbox_to_anchor=(0, 1.0),
-            ncols=2,
+            ncols=1 if is_narrow(axes) else 2,
             borderaxespad=0.2,
             columnspacing=1.2,
             handlelength=1.6,

@@ -135,7 +135,7 @@ def _paint_baselines(axes, order, values, errors, limits: Range, highlight) -> N
 def beside_edge(axes, place: float) -> str:
     """How a word above a place of the x axis is set: to one side where it would leave a narrow figure."""
     across = (axes.transData + axes.transAxes.inverted()).transform((place, axes.get_ylim()[0]))[0]
-    return "center" if not is_narrow(axes) or 0.15 < across < 0.85 else "left" if across < 0.5 else "right"
+    return "center" if not is_narrow(axes) or 0.25 < across < 0.75 else "left" if across < 0.5 else "right"
 
 
 def dots(
