@@ -72,6 +72,10 @@ CUT = """() => {
     if (a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1) say('a formula and its number meet', box);
     if (goesOn(formula) && b.bottom > a.top + 1 && a.bottom > b.top + 1) say('a formula is cut for its number', box);
   }
+  for (const word of all('.bw-plot svg text')) {
+    const [a, b] = [word, word.closest('svg')].map(e => e.getBoundingClientRect());
+    if (a.left < b.left - 2 || a.right > b.right + 2) say('a word of a drawing is cut', word);
+  }
   // A formula is a box of its own: a line could end before the comma behind it, or behind a bracket before it.
   for (const formula of all('mjx-container:not([display])')) {
     const here = formula.getBoundingClientRect(), span = formula.parentElement;
@@ -198,6 +202,16 @@ def middle(locator) -> tuple[float, float]:
     """The middle of an element, in the window."""
     box = locator.bounding_box()
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+@contextmanager
+def reading(browser, home: str, path: str):
+    """A reader of one page, whose console was silent in the end."""
+    reader = Reader(browser, home)
+    reader.open(path)
+    yield reader
+    assert not reader.seen.troubles
+    reader.close()
 
 
 def chromium_path() -> str:

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from _support import pages
 
-from bayeswind_lib.figures import svg
+from bayeswind_figures import numbers_in, words_in
 
 LOADING_RELATIONS = {
     "dns-prefetch", "icon", "manifest", "modulepreload", "preconnect", "prefetch", "preload",
@@ -146,7 +146,7 @@ def written_drawings(executed: Path) -> dict[str, list[str]]:
     found = {}
     for path in executed.glob("*.svg"):
         text = path.read_text("utf-8")
-        found.setdefault(svg.words_in(text), []).append(svg.numbers_in(text))
+        found.setdefault(words_in(text), []).append(numbers_in(text))
     return found
 
 

@@ -118,6 +118,7 @@ def test_nothing_is_cut_that_looks_whole(visits):
     ("phone", ".bd-article pre > span { white-space: pre !important }", "a text is cut"),
     ("phone", ".bd-article table > caption { max-width: none !important; position: static !important; width: 40rem }", "a caption is cut"),
     ("desktop", ".bd-article pre { font-size: 14px !important }", "a line is broken"),
+    ("phone", ".bw-plot svg text { font-size: 24px !important }", "a word of a drawing is cut"),
 ])  # fmt: skip
 def test_what_is_cut_is_noticed(browser, home, size, style, what):
     """The errors that readers met, planted again."""

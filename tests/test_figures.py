@@ -19,8 +19,10 @@ from _support import ROOT
 
 import bayeswind_lib as bw
 from bayeswind_lib import figures, stats
-from bayeswind_lib.figures import frame, svg, words
+from bayeswind_lib.figures import frame, words
 from bayeswind_lib.figures.style import line_style
+
+from bayeswind_figures import NARROW, NUMBERS, layouts, numbers_in, words_in
 
 STYLESHEET = (ROOT / "book/_static/book.css").read_text("utf-8")
 STAIRS = np.log2(np.arange(8, 0, -1))  # entropy of the exact posterior at V = 8
@@ -157,8 +159,8 @@ def test_a_drawing_carries_its_words_its_numbers_and_a_narrow_layout(kind):
     make, data, *_ = KINDS[kind]
     plot = make(data)
     content = plot._repr_mimebundle_()["image/svg+xml"]
-    assert svg.words_in(content) == plot.alt and svg.numbers_in(content) == plot.to_json()
-    wide, narrow = svg.layouts(content)
+    assert words_in(content) == plot.alt and numbers_in(content) == plot.to_json()
+    wide, narrow = layouts(content)
     assert plot.to_json() not in wide + narrow
     for layout, most in ((wide, 620), (narrow, 400)):
         root = ElementTree.fromstring(layout)
@@ -183,7 +185,7 @@ def test_colours_and_fonts_are_the_page_s(kind):
 def test_letters_are_large_enough_on_a_phone(kind):
     """At 390 pixels a column has 358: no letter of the narrow layout is smaller than 12 there, 11 in a map."""
     make, data, *_ = KINDS[kind]
-    _, narrow = svg.layouts(make(data).svg)
+    _, narrow = layouts(make(data).svg)
     scale = 358 / float(ElementTree.fromstring(narrow).get("viewBox").split()[2])
     sizes = [float(size) * scale for size in re.findall(r"font-size: ([\d.]+)px", narrow)]
     assert sizes and min(sizes) >= (11 if kind in ("attention", "heatmaps", "planes", "clouds", "simplex_clouds") else 12)
@@ -192,7 +194,7 @@ def test_letters_are_large_enough_on_a_phone(kind):
 def test_names_of_two_drawings_never_meet():
     """Clips and marks are found by name; on one page two drawings may not have the same."""
     one, other = (set(re.findall(r'id="(bw[^"]+)"', figures.lines({"a": STAIRS + shift}).svg)) for shift in (0, 1))
-    assert len(one) > 3 and not (one & other) - {svg.NARROW, svg.NUMBERS}
+    assert len(one) > 3 and not (one & other) - {NARROW, NUMBERS}
 
 
 def test_what_is_hatched_is_seen():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from _support_browser import Reader
+from _support_browser import reading
 
 import bayeswind_lib as bw
 from bayeswind_lib.ledger.claims import anchor_of
@@ -14,11 +14,8 @@ PAGE = "book/ledger.html"
 
 @pytest.fixture
 def reader(browser, home):
-    reader = Reader(browser, home)
-    reader.open(PAGE)
-    yield reader
-    assert not reader.seen.troubles
-    reader.close()
+    with reading(browser, home, PAGE) as opened:
+        yield opened
 
 
 def shown(reader) -> list[str]:
@@ -61,10 +58,38 @@ def test_arrow_keys_walk_over_the_squares(reader):
 @pytest.mark.parametrize("width", [320, 390, 768, 1024, 1180, 1440])
 def test_a_link_shows_its_row_and_nothing_sticks_out(browser, home, width):
     page = browser.new_page(viewport={"width": width, "height": 800})
-    page.goto(f"{home}/{PAGE}#ledger-bijection-leak-of-0.007-l19")  # as it was written before
     detail = page.locator(".bw-detail")
-    assert "bijection-leak-of-0.007-l19" in detail.inner_text()
+    # The first as names were written before, the second where the browser finds a place of that name itself.
+    for id in ("bijection-leak-of-0.007-l19", "hmm-lstm-v3"):
+        for before in ("about:blank", f"{home}/{PAGE}"):
+            page.goto(before)
+            page.goto(f"{home}/{PAGE}#ledger-{id}")
+            page.wait_for_function("id => document.querySelector('.bw-detail').textContent.includes(id)", arg=id)
+            page.wait_for_timeout(100)  # what the browser does by itself
+            box, squares = detail.bounding_box(), page.locator(".bw-squares").bounding_box()
+            assert box["y"] < 800 and box["y"] + box["height"] > 0, "the row is out of sight"
+            assert squares["y"] < 800 and squares["y"] + squares["height"] > 0, "the grid is out of sight"
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    box = detail.bounding_box()
-    assert box["y"] < 800 and box["y"] + box["height"] > 0, "the row is out of sight"
     page.close()
+
+
+@pytest.mark.parametrize("width", [320, 390, 768, 1024])
+def test_no_filter_lies_under_the_row(browser, home, width):
+    page = browser.new_page(viewport={"width": width, "height": 660})
+    page.goto(f"{home}/{PAGE}")
+    for control in page.locator(".bw-bar :is(input, select, button), .bw-chips button").all():
+        control.scroll_into_view_if_needed()
+        seen = control.evaluate("""e => { const b = e.getBoundingClientRect();
+            return e.contains(document.elementFromPoint(b.x + b.width / 2, b.y + b.height / 2)); }""")
+        assert seen, control.evaluate("e => e.outerHTML.slice(0, 80)")
+    page.close()
+
+
+def test_paper_has_the_rows_that_a_screen_folds(reader):
+    folds = reader.page.locator("details.bw-in-print")
+    opened = "folds => folds.map(fold => fold.open)"
+    assert folds.count() > 5 and not any(folds.evaluate_all(opened))
+    reader.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert all(folds.evaluate_all(opened))
+    reader.page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert not any(folds.evaluate_all(opened))

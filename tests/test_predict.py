@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 from _support import ROOT
-from _support_browser import Reader
+from _support_browser import reading
 
 pytestmark = pytest.mark.xdist_group("browser")
 PAGE = "chapters/02_tunnel.html"
@@ -27,11 +27,8 @@ def price(at: float, spread: float, truth: float, low: float, high: float, step:
 
 @pytest.fixture
 def reader(browser, home):
-    reader = Reader(browser, home)
-    reader.open(PAGE)
-    yield reader
-    assert not reader.seen.troubles
-    reader.close()
+    with reading(browser, home, PAGE) as opened:
+        yield opened
 
 
 def box(reader, name: str):

@@ -226,7 +226,7 @@ def wrapped(label: str, axes, width: int) -> str:
 
 
 def label_below(axes, lines: list) -> None:
-    """Name the lines under the axes, the highest end first."""
+    """Name the lines under the axes; the figure grows by what the names take."""
     columns = 1 if max(len(str(line.get_label())) for line in lines) > 13 else 2
     axes.figure.legend(handles=lines, loc="outside lower left", ncols=columns, handlelength=2.2)
     more = -(-len(lines) // columns) - 1

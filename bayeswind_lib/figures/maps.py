@@ -114,7 +114,7 @@ def heatmaps(
             raise ValueError(f"{label} has numbers from {table.min():g} to {table.max():g}: expected 0 to 1")
 
     def paint(axes):
-        figure, narrow = axes.figure, is_narrow(axes)
+        figure = axes.figure
         names_below = 0.07 * max(len(str(name)) for name in columns[::every])
         panes = side_by_side(axes, len(tables), len(tables), height=1.5 * shape[0] / shape[1] + 1.1 + names_below, sharey=True)
         for pane, (label, table) in zip(panes, tables.items(), strict=True):
@@ -127,7 +127,8 @@ def heatmaps(
             for row, column in enumerate([] if marked is None else marked):
                 pane.add_patch(_frame(row, int(column)))
         panes[0].set_ylabel(y_label)
-        beside = {"location": "right", "shrink": 0.8} if len(tables) < 3 and not (narrow and len(tables) > 1) else {"location": "bottom", "shrink": 0.5}
+        room = len(tables) < (2 if is_narrow(pane) else 3)  # for a bar beside them
+        beside = {"location": "right", "shrink": 0.8} if room else {"location": "bottom", "shrink": 0.5}
         figure.colorbar(image, ax=list(panes), label=value, **beside)
         if title:
             figure.suptitle(title, fontsize=12.5, x=0.02, ha="left")

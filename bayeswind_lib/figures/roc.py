@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bayeswind_lib.figures.frame import is_narrow, label_below
 from bayeswind_lib.figures.plot import Plot, draw
 from bayeswind_lib.figures.style import COLOURS, DARK, GREY, GRID, GROUND, MARKERS, NULL
 from bayeswind_lib.figures.words import largest_gap, number, sentence
@@ -48,8 +49,9 @@ def roc_plane(signs: Mapping[str, Sign], *, first: str, then: str, x_label: str,
         axes.grid(visible=False)
         for at in np.linspace(0, 1, 6):
             axes.plot([at, at, np.nan, 0, 1], [0, 1, np.nan, at, at], "-", color=GRID, linewidth=0.8, zorder=1)
-        axes.plot([0, 1], [0, 1], **NULL)
-        axes.annotate("dotted: a verdict says nothing", (0.36, 0.245), fontsize=10.5, color=GREY)
+        (diagonal,) = axes.plot([0, 1], [0, 1], label="a verdict says nothing" if is_narrow(axes) else None, **NULL)
+        if not is_narrow(axes):
+            axes.annotate("dotted: a verdict says nothing", (0.36, 0.245), fontsize=10.5, color=GREY)
         for name, height in zip(order, heights, strict=True):
             sign = signs[name]
             kind = groups.index(sign.group)
@@ -60,11 +62,14 @@ def roc_plane(signs: Mapping[str, Sign], *, first: str, then: str, x_label: str,
             axes.plot(*sign.then, MARKERS[kind], markeredgecolor=DARK, markeredgewidth=0.6, **look)
             axes.plot([sign.then[0], EDGE, COLUMN - 0.01], [sign.then[1], height, height], "-", color=GREY, linewidth=0.6, alpha=0.7, clip_on=False, zorder=2)
             axes.annotate(name, (COLUMN, height), va="center", fontsize=11, annotation_clip=False)
-        for kind, group in enumerate(groups):
-            axes.plot([], [], MARKERS[kind], color=COLOURS[kind], label=group)
-        axes.set(xlim=(-0.03, 1.75), ylim=(-0.05, 1.05), xlabel=x_label, ylabel=y_label, xticks=np.linspace(0, 1, 6), yticks=np.linspace(0, 1, 6))
+        named = [axes.plot([], [], MARKERS[kind], color=COLOURS[kind], label=group)[0] for kind, group in enumerate(groups)]
+        ticks = np.linspace(0, 1, 6)
+        axes.set(xlim=(-0.03, 1.75), ylim=(-0.05, 1.05), xlabel=x_label, ylabel=y_label, xticks=[0, 0.5, 1] if is_narrow(axes) else ticks, yticks=ticks)
         axes.xaxis.set_label_coords(0.5 / 1.75, -0.1)
         axes.spines["bottom"].set_bounds(0, 1)
+        if is_narrow(axes):
+            label_below(axes, [*named, diagonal])
+            return
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=len(groups), fontsize=11, handletextpad=0.2, columnspacing=1.2, borderaxespad=0)
 
     listed = "; ".join(

@@ -3,7 +3,7 @@
 Every colour of `style` becomes a CSS variable with the light colour as fallback, so that one file is
 right in light and dark, in print, and alone in a notebook. The file carries the words that say what it
 shows (`aria-label`), the plotted numbers, and a second, narrow layout for phones; both in `<metadata>`,
-which no browser draws. The book's pages put layout and words into the page and the numbers beneath.
+which no browser draws. `book/_ext/bayeswind_figures.py` reads all of it for the book's pages.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from xml.etree import ElementTree
 
-from bayeswind_lib.figures.style import FAMILY, PALETTE, STYLE, matplotlib
+from bayeswind_lib.figures.style import FAMILY, PALETTE, PIXELS, STYLE, matplotlib
 
 SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 NARROW, NUMBERS = "bw-narrow", "bw-numbers"  # ids in the metadata
@@ -47,27 +47,6 @@ def render(figure, words: str, numbers: str = "", narrow=None) -> str:
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def layouts(text: str) -> list[str]:
-    """The wide and, where there is one, the narrow layout of such a file, each without what it carries."""
-    root = ElementTree.fromstring(text)
-    carried = root.find(f"{{{SVG}}}metadata")
-    found = [root]
-    if carried is not None:
-        root.remove(carried)
-        found += carried.findall(f"*[@id='{NARROW}']/*")
-    return [ElementTree.tostring(one, encoding="unicode") for one in found]
-
-
-def numbers_in(text: str) -> str:
-    """The numbers that such a file carries, as JSON; "" if it has none."""
-    return ElementTree.fromstring(text).findtext(f"*/*[@id='{NUMBERS}']", "")
-
-
-def words_in(text: str) -> str:
-    """What such a file shows, in words; "" if it does not say so."""
-    return ElementTree.fromstring(text).get("aria-label", "").strip()
-
-
 # --- from matplotlib's drawing to the page's -------------------------------------------------------
 
 
@@ -87,7 +66,7 @@ def _drawn(figure, words: str) -> ElementTree.Element:
         _clean(node)
     _flatten(root)
     _share_styles(root, prefix)
-    width, height = (round(float(length) / POINTS * 100) for length in root.get("viewBox").split()[2:])
+    width, height = (round(float(length) / POINTS * PIXELS) for length in root.get("viewBox").split()[2:])
     root.attrib = {
         "viewBox": root.get("viewBox"), "width": str(width), "height": str(height),
         "class": "bw-figure", "role": "img", "aria-label": words,

@@ -103,7 +103,7 @@ class LedgerTable:
             f'<tbody role="rowgroup">\n{body}\n</tbody></table>'
         )
         if self.fold:
-            table = f"<details><summary>{escape(self.fold)}: {len(self.rows)} rows</summary>{table}</details>"
+            table = f'<details class="bw-in-print"><summary>{escape(self.fold)}: {len(self.rows)} rows</summary>{table}</details>'
         return f'{STYLE}<div class="bw-ledger">{table}</div>'
 
 
@@ -124,7 +124,7 @@ class LedgerGrid:
     def _repr_html_(self) -> str:
         known = {"status": MARKS, "kind": {name: name for name in self.groups}}
         runs = "".join(
-            f'<section class="bw-group"><h3>{escape(name)}</h3><div class="bw-run">{"".join(self._square(row, name) for row in rows)}</div></section>'
+            f'<section class="bw-group"><p>{escape(name)}</p><div class="bw-run">{"".join(self._square(row, name) for row in rows)}</div></section>'
             for name, rows in self.groups.items()
         )
         return (

@@ -16,8 +16,7 @@ from pathlib import Path
 
 from docutils import nodes
 
-from bayeswind_figures import drawings
-from bayeswind_lib.figures import svg
+from bayeswind_figures import drawings, numbers_in
 
 FOLDER = "_static/data"
 SHOWN = 40  # rows, or columns of a table of numbers, that are shown at most
@@ -38,7 +37,7 @@ def add_numbers(app, doctree):
         return
     found = 0
     for image, text in list(drawings(app, doctree)):
-        if numbers := text and svg.numbers_in(text):
+        if numbers := text and numbers_in(text):
             found += 1
             frame = enclosing(image)
             figure = next(iter(frame.findall(nodes.figure)), frame)

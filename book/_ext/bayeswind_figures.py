@@ -9,14 +9,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 from docutils import nodes
 from sphinx.util import logging
 
-from bayeswind_lib.figures import svg
-
+SVG = "http://www.w3.org/2000/svg"
+NARROW, NUMBERS = "bw-narrow", "bw-numbers"  # what an SVG carries in its metadata, by these ids
+ElementTree.register_namespace("", SVG)
 LOGGER = logging.getLogger(__name__)
 MUTE = "a cell made a picture without words: return a bayeswind_lib.figures.Plot"
+
+
+def layouts(text: str) -> list[str]:
+    """The wide and, where there is one, the narrow layout of a file, without what it carries."""
+    root = ElementTree.fromstring(text)
+    carried, found = root.find(f"{{{SVG}}}metadata"), [root]
+    if carried is not None:
+        root.remove(carried)
+        found += carried.findall(f"*[@id='{NARROW}']/*")
+    return [ElementTree.tostring(one, encoding="unicode") for one in found]
+
+
+def numbers_in(text: str) -> str:
+    """The numbers that a file carries, as JSON; "" if it has none."""
+    return ElementTree.fromstring(text).findtext(f"*/*[@id='{NUMBERS}']", "")
+
+
+def words_in(text: str) -> str:
+    """What a file shows, in words; "" if it does not say so."""
+    return ElementTree.fromstring(text).get("aria-label", "").strip()
 
 
 def drawings(app, doctree) -> Iterator[tuple[nodes.image, str]]:
@@ -27,7 +49,7 @@ def drawings(app, doctree) -> Iterator[tuple[nodes.image, str]]:
         for image in list(bundle.findall(nodes.image)):
             path = Path(app.srcdir) / image["uri"].lstrip("/")
             text = path.read_text("utf-8") if path.suffix == ".svg" and path.is_file() else ""
-            yield image, text if text and svg.words_in(text) else ""
+            yield image, text if text and words_in(text) else ""
 
 
 def inline(app, doctree):
@@ -36,10 +58,10 @@ def inline(app, doctree):
         if not text:
             LOGGER.warning(MUTE, location=image)
             continue
-        wide, *narrow = svg.layouts(text)
+        wide, *narrow = layouts(text)
         names = ("bw-wide-layout", "bw-narrow-layout") if narrow else ("bw-only-layout",)
-        layouts = zip(names, (wide, *narrow), strict=True)
-        content = "".join(f'<div class="{name}">{layout}</div>' for name, layout in layouts)
+        named = zip(names, (wide, *narrow), strict=True)
+        content = "".join(f'<div class="{name}">{layout}</div>' for name, layout in named)
         image.replace_self(nodes.raw("", f'<div class="bw-plot">{content}</div>', format="html"))
 
 

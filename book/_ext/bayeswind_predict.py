@@ -61,7 +61,6 @@ class Predict(SphinxDirective):
         root["ids"].append(f"predict-{self.options['name']}")
         root += self.part(predict_question, self.arguments[0])
         root += self.part(predict_answer, self.truth(), "\n".join(self.content))
-        self.env.metadata.setdefault(self.env.docname, {})["predict"] = True
         return [root]
 
     def truth(self) -> str:
@@ -111,6 +110,7 @@ def skip(translator, node):
 def add_script(app, pagename, templatename, context, doctree):
     """Load the script on pages with a prediction."""
     if doctree is not None and any(doctree.findall(predict)):
+        app.add_js_file("explorer.js", loading_method="defer")  # its elements
         app.add_js_file("predict.js", loading_method="defer")
         app.add_css_file("predict.css")
 

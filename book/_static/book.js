@@ -54,11 +54,17 @@ window.addEventListener("load", () => {
   for (const explorer of document.querySelectorAll(".bw-explorer")) views.observe(explorer);
 });
 
-// Paper is white: a page that is shown in dark colours is printed in light ones.
+// Paper is white: a page that is shown in dark colours is printed in light ones. What is folded only to save
+// room on a screen is printed.
 const colours = document.documentElement.dataset;
-let shown = "";
+let shown = "", unfolded = [];
 window.addEventListener("beforeprint", () => {
   shown = colours.theme;
   colours.theme = "light";
+  unfolded = [...document.querySelectorAll("details.bw-in-print:not([open])")];
+  for (const fold of unfolded) fold.open = true;
 });
-window.addEventListener("afterprint", () => { colours.theme = shown; });
+window.addEventListener("afterprint", () => {
+  colours.theme = shown;
+  for (const fold of unfolded) fold.open = false;
+});

@@ -59,13 +59,17 @@
     link.setAttribute("href", documents.includes(doc) ? inside : link.dataset.published);
   }
 
-  // Words that a page folds away are shown. Folded data stay out, but for a line that names them
+  // Words that a page folds away are shown, and what is marked so. Other folded data stay out, but for a line that names them
   // where other places link to it.
   function unfold(article) {
     for (const node of article.querySelectorAll(".toggle-hidden")) node.classList.remove("toggle-hidden");
     for (const fold of [...article.querySelectorAll("details")]) {
       fold.open = true;
       if (!fold.querySelector("pre, table")) continue;
+      if (fold.matches(".bw-in-print")) {
+        fold.replaceWith(...[...fold.childNodes].filter((node) => node.nodeName !== "SUMMARY"));
+        continue;
+      }
       if (!fold.id) {
         fold.remove();
         continue;
@@ -121,46 +125,48 @@
     return link;
   }
 
+  // A section at the chapter's end, on pages of its own.
+  function atTheEnd(article, doc, name, title) {
+    const box = made("section", `bw-${name}`), heading = made("h2", "", title);
+    heading.id = idIn(doc, name);
+    box.append(heading);
+    article.querySelector("section")?.append(box);
+    return box;
+  }
+  function whereToLook(words, id) {
+    const where = made("p", "bw-where", `${words}: page `);
+    where.append(pageOf(id));
+    return where;
+  }
+
   // Solutions leave the text and stand together at the chapter's end, on pages of their own.
   function collectSolutions(article, doc) {
     const solutions = [...article.querySelectorAll("div.solution")];
     if (!solutions.length) return;
-    const box = made("section", "bw-solutions"), heading = made("h2", "", "Solutions");
-    heading.id = idIn(doc, "solutions");
-    box.append(heading);
+    const box = atTheEnd(article, doc, "solutions", "Solutions");
     for (const solution of solutions) {
       solution.classList.remove("dropdown", "toggle", "toggle-hidden");
       const title = solution.querySelector(".admonition-title a[href]");
       const exercise = title && article.querySelector(`[id="${CSS.escape(title.getAttribute("href").slice(1))}"]`);
-      if (exercise) {
-        const where = made("p", "bw-where", "Solution: page ");
-        where.append(pageOf(solution.id));
-        exercise.append(where);
-      }
+      if (exercise) exercise.append(whereToLook("Solution", solution.id));
       box.append(solution);
     }
-    article.querySelector("section")?.append(box);
   }
 
   // The answer to a prediction stands where it is not seen with the question.
   function collectAnswers(article, doc) {
     const asked = [...article.querySelectorAll(".bw-predict")];
     if (!asked.length) return;
-    const box = made("section", "bw-answers"), heading = made("h2", "", "Answers to the predictions");
-    heading.id = idIn(doc, "answers");
-    box.append(heading);
+    const box = atTheEnd(article, doc, "answers", "Answers to the predictions");
     for (const prediction of asked) {
       const entry = made("div", "bw-answered"), question = prediction.querySelector(".bw-predict-question").cloneNode(true);
       const answer = prediction.querySelector(".bw-predict-answer > div");
       for (const hidden of answer.querySelectorAll("[hidden]")) hidden.hidden = prediction.dataset.kind === "curve";
       entry.append(question, answer);
       box.append(entry);
-      const where = made("p", "bw-where", "Answer: page ");
-      where.append(pageOf(heading.id));
       for (const control of prediction.querySelectorAll(".bw-predict-controls, .bw-predict-buttons, .bw-predict-result, details")) control.remove();
-      prediction.append(where);
+      prediction.append(whereToLook("Answer", idIn(doc, "answers")));
     }
-    article.querySelector("section")?.append(box);
   }
 
   // An explorer cannot be moved on paper: say where it can be.

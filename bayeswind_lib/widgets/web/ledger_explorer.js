@@ -50,7 +50,7 @@
     const list = element("ul", { class: "bw-matches" }), detail = element("div", { class: "bw-detail", tabindex: -1, "aria-live": "polite" });
     const bar = element("div", { class: "bw-bar" }, element("label", { class: "bw-choose bw-search", for: search.id }, "find ", search), ...picks, by, clear);
     root.prepend(bar, element("div", { class: "bw-chips" }, ...chips), told);
-    root.append(element("div", { class: "bw-beside" }, list, detail));
+    root.append(element("div", { class: "bw-board" }, grid, element("div", { class: "bw-beside" }, list, detail)));
 
     // ---- filter and arrange --------------------------------------------------------------------
 
@@ -64,7 +64,7 @@
       const left = squares.filter((square) => fits(square));
       const groups = sorted(state.by).map((value) => [value, left.filter((square) => valuesOf(square, state.by)[0] === value)]).filter(([, found]) => found.length);
       grid.replaceChildren(...groups.map(([value, found]) => element("section", { class: "bw-group" },
-        element("h3", {}, named(state.by, value), element("small", {}, ` ${found.length}`)),
+        element("p", {}, named(state.by, value), element("small", {}, ` ${found.length}`)),
         element("div", { class: "bw-run" }, ...arranged(found)))));
       for (const chip of chips) {
         const count = squares.filter((square) => square.dataset.status === chip.dataset.status && fits(square, "status")).length;
@@ -105,7 +105,6 @@
       }
       const claim = element("div", { class: "bw-claim" });
       claim.append(...head.childNodes);
-      for (const fold of claim.querySelectorAll("details")) fold.open = true;
       detail.replaceChildren(claim, facts);
       if (record) history.replaceState(null, "", square.hash);
     }
@@ -127,12 +126,14 @@
       choose(next);
       next.focus();
     });
-    // A link to a row shows it in the grid; without a grid the table below would open.
+    // A link to a row shows it in the grid. The browser goes to the row itself, and opens the folded table that
+    // it stands in: that is undone.
     function follow() {
       const wanted = location.hash.replaceAll(".", "-"); // as some names were written once
       const square = squares.find((other) => other.hash === wanted);
       if (!square) return;
       choose(square, false);
+      document.getElementById(square.hash.slice(1)).closest("details")?.removeAttribute("open");
       root.scrollIntoView({ block: "start" });
     }
     document.addEventListener("click", (event) => {
@@ -143,7 +144,7 @@
       choose(square);
       root.scrollIntoView({ block: "start" });
     });
-    window.addEventListener("hashchange", follow);
+    for (const event of ["hashchange", "load"]) window.addEventListener(event, () => requestAnimationFrame(follow));
     show();
     choose(squares.find((square) => square.dataset.opens !== undefined) || squares[0], false);
     follow();

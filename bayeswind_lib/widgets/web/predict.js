@@ -4,20 +4,10 @@
 (function () {
   "use strict";
 
-  const SVG = "http://www.w3.org/2000/svg";
+  const { element } = window.bwExplorer;
   const SURE = { "a guess": 0.2, "fairly sure": 0.08, "very sure": 0.025 }; // spread of a bet, as a share of the range
   const REST = 0.02; // of every bet is spread evenly, so that nothing costs infinitely much
 
-  function element(name, attributes = {}, ...children) {
-    const drawn = ["svg", "path", "circle", "line", "text", "rect", "g"].includes(name);
-    const node = drawn ? document.createElementNS(SVG, name) : document.createElement(name);
-    for (const [key, value] of Object.entries(attributes)) {
-      if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
-      else if (value !== false && value !== undefined) node.setAttribute(key, value);
-    }
-    node.append(...children);
-    return node;
-  }
   const round = (value, digits = 2) => Number(value.toFixed(digits)).toString().replace("-", "\u2212");
   function bits(value) {
     const digits = round(value, value < 0.1 ? 3 : value < 1 ? 2 : 1);
