@@ -65,7 +65,8 @@ def test_a_link_shows_its_row_and_nothing_sticks_out(browser, home, width):
             page.goto(before)
             page.goto(f"{home}/{PAGE}#ledger-{id}")
             page.wait_for_function("id => document.querySelector('.bw-detail').textContent.includes(id)", arg=id)
-            page.wait_for_timeout(100)  # what the browser does by itself
+            page.wait_for_load_state()  # the browser goes to a place by itself, the page follows a frame later
+            page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
             box, squares = detail.bounding_box(), page.locator(".bw-squares").bounding_box()
             assert box["y"] < 800 and box["y"] + box["height"] > 0, "the row is out of sight"
             assert squares["y"] < 800 and squares["y"] + squares["height"] > 0, "the grid is out of sight"

@@ -50,7 +50,8 @@
     const list = element("ul", { class: "bw-matches" }), detail = element("div", { class: "bw-detail", tabindex: -1, "aria-live": "polite" });
     const bar = element("div", { class: "bw-bar" }, element("label", { class: "bw-choose bw-search", for: search.id }, "find ", search), ...picks, by, clear);
     root.prepend(bar, element("div", { class: "bw-chips" }, ...chips), told);
-    root.append(element("div", { class: "bw-board" }, grid, element("div", { class: "bw-beside" }, list, detail)));
+    const board = element("div", { class: "bw-board" }, grid, element("div", { class: "bw-beside" }, list, detail));
+    root.append(board);
 
     // ---- filter and arrange --------------------------------------------------------------------
 
@@ -134,7 +135,7 @@
       if (!square) return;
       choose(square, false);
       document.getElementById(square.hash.slice(1)).closest("details")?.removeAttribute("open");
-      root.scrollIntoView({ block: "start" });
+      board.scrollIntoView({ block: "start" }); // on a phone the filters alone fill a screen
     }
     document.addEventListener("click", (event) => {
       const link = event.target.closest?.('a[href^="#ledger-"]');
@@ -142,7 +143,7 @@
       if (!square) return;
       event.preventDefault();
       choose(square);
-      root.scrollIntoView({ block: "start" });
+      board.scrollIntoView({ block: "start" });
     });
     for (const event of ["hashchange", "load"]) window.addEventListener(event, () => requestAnimationFrame(follow));
     show();
