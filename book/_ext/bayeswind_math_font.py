@@ -1,0 +1,76 @@
+"""The font of the formulas: STIX Two Math, of which a part goes into the site.
+
+The whole font has 6,000 glyphs; the site gets those that its formulas use, with the larger forms of
+brackets, sums and roots, as WOFF2 within a style sheet: a page that is opened from a folder may not
+load a font from the folder beside it in every browser.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterable
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+NAME = "Bayeswind Math"
+LICENCE = """\
+/* Formulas: a part of STIX Two Math, https://www.stixfonts.org, renamed. Copyright 2001-2020 The STIX
+   Fonts Project Authors. Under the SIL Open Font License 1.1, https://scripts.sil.org/OFL */
+"""
+ALWAYS = "".join(map(chr, range(33, 127)))
+
+
+def file() -> Path:
+    """The font, as the package ziamath brings it; the package itself is not imported."""
+    folder = find_spec("ziamath").submodule_search_locations[0]
+    return Path(folder) / "fonts/STIXTwoMath-Regular.ttf"
+
+
+@cache
+def widths() -> tuple[dict[int, str], dict[str, tuple[int, int]], int]:
+    """Character -> glyph, glyph -> its width, and how many units an em has."""
+    from fontTools.ttLib import TTFont
+
+    font = TTFont(file(), lazy=True)
+    return font.getBestCmap(), font["hmtx"].metrics, font["head"].unitsPerEm
+
+
+def advance(text: str) -> float:
+    """The width of a text in em; what the font does not have is half an em wide."""
+    glyphs, metrics, em = widths()
+    known = (metrics[glyphs[ord(c)]][0] if ord(c) in glyphs else em / 2 for c in text)
+    return sum(known) / em
+
+
+def lacking(characters: Iterable[str]) -> list[str]:
+    """The characters that the font does not have."""
+    invisible = "\u2061\u2062\u2063\u2064\u00a0\n "
+    return sorted(c for c in set(characters) - set(invisible) if ord(c) not in widths()[0])
+
+
+def part(characters: Iterable[str]) -> bytes:
+    """The font with those characters and all forms that they grow into, as WOFF2."""
+    from fontTools.subset import Options, Subsetter
+    from fontTools.ttLib import TTFont
+
+    font = TTFont(file(), recalcTimestamp=False)
+    subsetter = Subsetter(Options(layout_features=[], hinting=False, notdef_outline=True))
+    subsetter.populate(unicodes={ord(c) for c in {*ALWAYS, *characters}})
+    subsetter.subset(font)
+    for entry in font["name"].names:
+        if entry.nameID in (1, 3, 4, 6, 16):
+            entry.string = NAME if entry.nameID != 6 else NAME.replace(" ", "")
+    font.flavor, stream = "woff2", io.BytesIO()
+    font.save(stream)
+    return stream.getvalue()
+
+
+def face(characters: Iterable[str]) -> str:
+    """The font as a rule of a style sheet."""
+    source = f"data:font/woff2;base64,{base64.b64encode(part(characters)).decode()}"
+    return (
+        f'{LICENCE}@font-face {{ font-family: "{NAME}"; font-display: block;\n'
+        f'  src: url("{source}") format("woff2"); }}\n'
+    )
