@@ -219,8 +219,8 @@ def whole(match: re.Match) -> str:
     if not (match["number"] or match["open"] or match["close"]):
         return match[0]
     if match["math"] and match["math"].count("<math") > 1:
-        ends = [match["open"] and match["open"] + JOINER, match["close"] and JOINER + match["close"]]
-        return f"{ends[0]}{match['math']}{ends[1]}"
+        before, after = (JOINER if match[side] else "" for side in ("open", "close"))
+        return f"{match['open']}{before}{match['math']}{after}{match['close']}"
     return f'<span class="bw-whole">{match[0]}</span>'
 
 

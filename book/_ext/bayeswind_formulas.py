@@ -1,14 +1,14 @@
-r"""A formula's TeX as MathML that can be set by the browser, in pieces between which a line may end.
+r"""A formula's TeX as MathML, which the browser sets, in pieces between which a line may end.
 
 `math_core` reads the TeX and settles spacing as TeX does. What it gives is cut here before each
 relation and each sum's next term: MathML itself breaks no lines, and a formula wider than a phone
 would be cut. How wide each piece will be is estimated from the font, so that a style sheet can say
 when a formula has to be broken or made smaller.
 
->>> [piece.tex_like for piece in inline(r"p = q + 1").pieces]
-['p=', 'q+1']
->>> [piece.tex_like for piece in display(r"p = q + 1").rows[0][0]]
-['p=q', '+1']
+>>> [piece.tex_like for piece in inline(r"H(p, q) = H(p) + D(p, q)").pieces]
+['H(p,q)=', 'H(p)+', 'D(p,q)']
+>>> [piece.tex_like for piece in display(r"H(p, q) = H(p) + D(p, q)").rows[0][0]]
+['H(p,q)', '=H(p)', '+D(p,q)']
 """
 
 from __future__ import annotations
@@ -31,18 +31,24 @@ ALIGNED = re.compile(
     r"(?P<body>.*)\\end\{(?P=kind)\*?\}\s*(?P<rest>[.,;]?)\s*",
     re.S,
 )
+# \big( by itself says neither open nor close, and the minus behind it would stand between terms.
+BIG_OPEN = re.compile(r"(\\[bB]igg?)(?=\s*(?:[(\[]|\\(?:\{|l[A-Za-z]|langle)))")
+BIG_CLOSE = re.compile(r"(\\[bB]igg?)(?=\s*(?:[)\]]|\\(?:\}|r[A-Za-z]|rangle)))")
 RELATIONS = frozenset("=<>≤≥≈≠≡∼≃∝→←↔⇒⇐⇔↦⟶⟵⟹∈∉⊂⊆≪≫≔")
 SUMS = frozenset("+−±∓")
 OPEN, CLOSE, EITHER = frozenset("([{⟨⌈⌊"), frozenset(")]}⟩⌉⌋"), frozenset("|‖")
 # Room around an operator that says nothing itself, in em (MathML Core's own table, in short).
 ROOM = {
     **dict.fromkeys(RELATIONS | {"∣", "∥"}, 0.5556), **dict.fromkeys(SUMS | set("×⋅∘⊙∗⊗⊕"), 0.4444),
-    **dict.fromkeys("∑∏∫", 0.3333), ",": 0.1667, ";": 0.1667, ":": 0.5556,
+    **dict.fromkeys("∑∏∫.", 0.3333), ",": 0.1667, ";": 0.1667, ":": 0.5556,
 }  # fmt: skip
+ITALICS = {"h": "\u210e", "\u2202": "\U0001d715", "\u2207": "\U0001d6fb"}  # not by their names
 LARGE = {"∑": 1.38, "∏": 1.36, "∫": 1.4}  # how much wider an operator is in a display
 ONE_LINE = 7.0  # em: an inline formula that is not wider is never broken
 INDENT = 1.5  # em, of a line that continues a formula
 JOIN = 2.2  # em: what stands before the first relation and is not wider stays with what follows
+JOIN_LATER = 6.0  # em: the same behind a gap
+WIDE = 16.0  # em: pieces are not joined into one that is wider
 
 
 class BadFormula(ValueError):
@@ -118,7 +124,7 @@ def inline(tex: str) -> Inline:
 
 def display(tex: str) -> Display:
     """Read a formula that stands alone."""
-    found = ALIGNED.fullmatch(tex)
+    found = ALIGNED.fullmatch(as_lines(tex))
     if not found:
         children = flat(tree(tex, displaystyle=True))
         return Display(((tuple(pieces_of(children, before=True)),),))
@@ -133,6 +139,19 @@ def display(tex: str) -> Display:
         cells = [pieces_of(list(cell), before=True, first=not i) for i, cell in enumerate(row)]
         rows.append(tuple(tuple(cell) for cell in cells))
     return Display(tuple(rows))
+
+
+def as_lines(tex: str) -> str:
+    """A formula of several lines without an environment, as Sphinx takes it: in one."""
+    numbered = re.fullmatch(r"\s*\\begin\{(equation\*?)\}(.*)\\end\{\1\}\s*", tex, re.S)
+    if numbered:
+        tex = numbered[2].strip()
+    parts = [part.strip() for part in re.split(r"\n\s*\n", tex) if part.strip()]
+    if len(parts) > 1:
+        return r"\begin{gathered}" + r"\\".join(parts) + r"\end{gathered}"
+    if r"\\" in tex and r"\begin" not in tex:
+        return rf"\begin{{aligned}}{tex}\end{{aligned}}"
+    return tex
 
 
 # --- reading -----------------------------------------------------------------------------------
@@ -150,7 +169,10 @@ def tree(tex: str, *, displaystyle: bool) -> ElementTree.Element:
     Raises:
         BadFormula: if something in it is unknown or does not fit.
     """
-    plain = re.sub(r"\\(?:label|nonumber|notag)(?:\s*\{[^{}]*\})?", "", tex)
+    plain = re.sub(r"\\label\s*\{[^{}]*\}|\\(?:nonumber|notag)\b", "", tex)
+    plain = BIG_OPEN.sub(r"\1l", BIG_CLOSE.sub(r"\1r", plain))
+    if found := re.search(r"\\(?:eq)?ref\b", tex):
+        raise BadFormula(f"{found[0]} is unknown in a formula: write {{eq}}`label` in the text")
     try:
         text = converter().convert_with_local_state(plain.strip(), displaystyle=displaystyle)
     except LatexError as problem:
@@ -167,6 +189,10 @@ def mend(element: ElementTree.Element) -> None:
     element.tail = None
     if element.tag == "mo" and element.text == "\u0332":  # a line over something
         element.text = "\u203e"
+    if element.tag == "mover" and (element[0].text or "") == "\u2192":  # no browser stretches it
+        element[0].text = "\u27f6"
+        for least in element.iter("mspace"):
+            least.set("width", re.sub(r"^3\.5em$", "2.2em", least.get("width", "")))
     if element.text:
         element.text = element.text.replace("\ufe00", "").replace("\ufe01", "")
 
@@ -241,7 +267,9 @@ def space(element: ElementTree.Element) -> float:
     return float(match[1]) if match else 0.0
 
 
-def pieces_of(children: list[ElementTree.Element], *, before: bool, first: bool = True) -> list[Piece]:
+def pieces_of(
+    children: list[ElementTree.Element], *, before: bool, first: bool = True
+) -> list[Piece]:
     """Cut a row: in a display before a relation or sign, in a sentence after it."""
     kinds = [kind(child) for child in children]
     level, groups, current = depths(kinds), [], []
@@ -280,12 +308,20 @@ def piece(group: list[ElementTree.Element], large: bool) -> Piece:
 
 
 def joined(pieces: list[Piece], before: bool) -> list[Piece]:
-    """The pieces, a short left-hand side and a last piece that is tiny with their neighbours."""
-    if before and len(pieces) > 1 and pieces[0].width <= JOIN and not pieces[0].gap:
-        pieces = [both(*pieces[:2]), *pieces[2:]]
-    while not before and len(pieces) > 1 and pieces[-1].width < 1.5 and not pieces[-2].gap:
-        pieces = [*pieces[:-2], both(*pieces[-2:])]
-    return pieces
+    """The pieces, but a short left-hand side goes with what it is equal to: at the beginning, and
+    behind a gap, where else it would stay alone at a line's end. In a sentence a tiny last piece
+    goes with the one before."""
+    found: list[Piece] = []
+    for part in pieces:
+        starts = len(found) == 1 or (len(found) > 1 and found[-2].gap)
+        room = JOIN if len(found) == 1 else JOIN_LATER
+        fits = found and found[-1].width <= room and found[-1].width + part.width < WIDE
+        left_side = before and starts and fits and not found[-1].gap
+        if left_side or (not before and found and part is pieces[-1] and part.width < 1.5):
+            found[-1] = both(found[-1], part)
+        else:
+            found.append(part)
+    return found
 
 
 def both(one: Piece, other: Piece) -> Piece:
@@ -298,8 +334,8 @@ def both(one: Piece, other: Piece) -> Piece:
 
 def italic(text: str) -> str:
     """A variable of one letter as browsers draw it: in italics."""
-    if text == "h":
-        return "\u210e"
+    if text in ITALICS:
+        return ITALICS[text]
     name = unicodedata.name(text, "").replace("LATIN ", "").replace("GREEK ", "")
     match = re.fullmatch(r"(SMALL|CAPITAL) LETTER (\w+)", name)
     try:
@@ -320,8 +356,8 @@ def width(element: ElementTree.Element, scale: float, large: bool) -> float:
     less = max(scale * 0.7, 0.5)
     tag = element.tag
     if tag in ("mi", "mn", "mtext"):
-        drawn = italic(text) if tag == "mi" and len(text) == 1 and not element.get("mathvariant") else text
-        return scale * advance(drawn)
+        slanted = tag == "mi" and len(text) == 1 and not element.get("mathvariant")
+        return scale * advance(italic(text) if slanted else text)
     if tag == "mo":
         return scale * operator_width(element, text, large)
     if tag == "mspace":
@@ -329,7 +365,8 @@ def width(element: ElementTree.Element, scale: float, large: bool) -> float:
     if tag in ("msub", "msup", "msubsup") or (
         tag in ("munder", "mover", "munderover") and limits_beside(element, large)
     ):
-        return width(children[0], scale, large) + max(width(c, less, False) for c in children[1:]) + 0.05
+        beside = max(script_width(child, less) for child in children[1:])
+        return width(children[0], scale, large) + beside + 0.05
     if tag in ("munder", "mover", "munderover"):
         base = width(children[0], scale, large)
         small = scale if element.get("accent") or element.get("accentunder") else less
@@ -337,13 +374,19 @@ def width(element: ElementTree.Element, scale: float, large: bool) -> float:
         return max([base, *others])
     if tag == "mfrac":
         scaled = scale if large else less
-        return max(width(child, scaled, False) for child in children) + 0.15 * scale
+        return max(width(child, scaled, False) for child in children) + 0.22 * scale
     if tag == "msqrt":
         return width_of(children, scale, large) + 0.9 * scale
     if tag == "mtable":
         rows = [[width_of(list(cell), scale, large) for cell in row] for row in children]
         return sum(max(column) + 0.8 * scale for column in zip(*rows, strict=False))
     return width_of(children, scale, large)
+
+
+def script_width(element: ElementTree.Element, scale: float) -> float:
+    """The width of an index or exponent; an operator that is all of it has no room around it."""
+    alone = element.tag == "mo"
+    return scale * advance(element.text or "") if alone else width(element, scale, False)
 
 
 def is_stretched(element: ElementTree.Element) -> bool:
@@ -364,6 +407,6 @@ def operator_width(element: ElementTree.Element, text: str, large: bool) -> floa
         if given:
             room += float(given[0]) - (ROOM.get(text, 0.0) / 2 if text not in ",;" else 0.0)
             room = 0.0 if text in ",;" and side == "rspace" and float(given[0]) == 0 else room
-    size = re.match(r"[\d.]+", element.get("minsize", ""))
-    grown = 1 + 0.3 * (float(size[0]) - 1) if size else (LARGE.get(text, 1.0) if large else 1.0)
-    return advance(text) * grown + max(room, 0.0)
+    grown = LARGE.get(text, 1.0) if large else 1.0
+    tall = text in OPEN | CLOSE and element.get("stretchy") != "false"
+    return advance(text) * grown + 0.12 * tall + max(room, 0.0)

@@ -26,8 +26,8 @@ from bayeswind_formulas import BadFormula, Display, Piece, display, inline, ital
 LOGGER = logging.getLogger(__name__)
 CLASSES = "math notranslate nohighlight"
 SHEET = "formulas.css"
-SIZE = 1.06  # em: a formula's letters beside the text around it, as book.css says too
-NUMBER = 4  # em that a formula's number takes beside it
+SIZE = 1.14  # em: a formula's letters beside the text around it, as book.css says too
+NUMBER = 5  # em that a formula's number takes beside it
 NARROWEST, WIDEST = 4, 80  # em: widths at which something may change
 MATH = re.compile(r"<math\b.*?</math>", re.S)
 
@@ -62,7 +62,7 @@ def cell_html(cell: tuple[Piece, ...]) -> str:
 
 def limits(formula: Display, numbered: bool) -> str:
     """Classes that say below how many em a formula's rows are broken, and its number goes below."""
-    width = min(WIDEST, max(NARROWEST, ceil(formula.width * SIZE + 0.2)))
+    width = min(WIDEST, max(NARROWEST, ceil(formula.width * SIZE + 0.3)))
     below = f" bw-number-{min(WIDEST, width + NUMBER)}" if numbered else ""
     return f"bw-break-{width}{below}"
 

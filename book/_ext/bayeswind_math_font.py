@@ -16,10 +16,15 @@ from pathlib import Path
 
 NAME = "Bayeswind Math"
 LICENCE = """\
-/* Formulas: a part of STIX Two Math, https://www.stixfonts.org, renamed. Copyright 2001-2020 The STIX
-   Fonts Project Authors. Under the SIL Open Font License 1.1, https://scripts.sil.org/OFL */
+/* Formulas: a part of STIX Two Math, https://www.stixfonts.org, changed and renamed.
+   Copyright 2001-2020 The STIX Fonts Project Authors.
+   Under the SIL Open Font License 1.1, https://scripts.sil.org/OFL */
 """
-ALWAYS = "".join(map(chr, range(33, 127)))
+ALWAYS = "".join(map(chr, range(33, 127))) + "\u221a"  # the sign of a root stands in no formula
+BRACKETS = "()[]\u2308\u2309\u230a\u230b"
+TALLEST = 2400  # thousandths of an em
+ROOT = 860
+PRIMES = {0x2032: "minute.ssty", 0x2033: "second.ssty"}
 
 
 def file() -> Path:
@@ -50,12 +55,50 @@ def lacking(characters: Iterable[str]) -> list[str]:
     return sorted(c for c in set(characters) - set(invisible) if ord(c) not in widths()[0])
 
 
+def draw_primes(font) -> None:
+    """Give the primes the form that the font has for them as exponents, which they always are here:
+    browsers do not ask for it, and the plain one made smaller is a speck."""
+    for table in font["cmap"].tables:
+        for code, name in PRIMES.items():
+            if code in table.cmap:
+                table.cmap[code] = name
+
+
+def even_out(font) -> None:
+    """Make the taller forms of a sign about as wide as the plain one.
+
+    Chromium reserves for a bracket or a root the width of the widest form that the font has, and
+    leaves a gap where it draws a narrower one. So brackets end at a height that no formula here
+    exceeds, and tall roots are drawn narrower.
+    """
+    forms = font["MATH"].table.MathVariants
+    glyphs, widths = font.getBestCmap(), font["hmtx"].metrics
+    made = dict(zip(forms.VertGlyphCoverage.glyphs, forms.VertGlyphConstruction, strict=True))
+    for sign in BRACKETS:
+        tall = made[glyphs[ord(sign)]]
+        kept = [r for r in tall.MathGlyphVariantRecord if r.AdvanceMeasurement <= TALLEST]
+        tall.MathGlyphVariantRecord, tall.VariantCount = kept, len(kept)
+        tall.GlyphAssembly = None
+    root = made[glyphs[ord("\u221a")]]
+    root.GlyphAssembly = None
+    for name in {record.VariantGlyph for record in root.MathGlyphVariantRecord}:
+        width, bearing = widths[name]
+        if width > ROOT:
+            outline = font["glyf"][name]
+            outline.coordinates.scale((ROOT / width, 1))
+            outline.coordinates.toInt()
+            outline.recalcBounds(font["glyf"])
+            widths[name] = (ROOT, round(bearing * ROOT / width))
+
+
 def part(characters: Iterable[str]) -> bytes:
     """The font with those characters and all forms that they grow into, as WOFF2."""
     from fontTools.subset import Options, Subsetter
     from fontTools.ttLib import TTFont
 
     font = TTFont(file(), recalcTimestamp=False)
+    draw_primes(font)
+    even_out(font)
     subsetter = Subsetter(Options(layout_features=[], hinting=False, notdef_outline=True))
     subsetter.populate(unicodes={ord(c) for c in {*ALWAYS, *characters}})
     subsetter.subset(font)
