@@ -60,7 +60,7 @@ CUT = """() => {
   const cue = (e, sign) => getComputedStyle(e).maskImage !== 'none' && /scroll/.test(getComputedStyle(sign, '::after').content);
   const say = (what, e) => found.push(`${what}: ${e.textContent.trim().slice(0, 50)}`);
   for (const box of all('div.math')) {
-    const formula = box.querySelector('.bw-rows'), number = box.querySelector('.eqno');
+    const formula = box.querySelector('.bw-set'), number = box.querySelector('.eqno');
     if (!formula) continue;
     const {left, right} = formula.getBoundingClientRect(), line = formula.parentElement;
     const out = [...formula.querySelectorAll('math')].map(m => m.getBoundingClientRect()).some(m => m.left < left - 2 || m.right > right + 2);

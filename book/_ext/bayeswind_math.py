@@ -44,10 +44,10 @@ def inline_html(tex: str) -> str:
 def display_html(formula: Display, number: str = "") -> str:
     """A displayed formula: its rows, and the number with its link."""
     rows = "".join(f"<div>{''.join(map(cell_html, row))}</div>" for row in formula.rows)
-    one = " bw-one" if len(formula.rows) == 1 else ""
-    style = f"--w:{formula.widest:.2f};--columns:{formula.columns}"
-    rows = f'<div class="bw-rows{one}" style="{style}">{rows}</div>'
-    return f'<div class="bw-line {limits(formula, bool(number))}">{rows}{number}</div>'
+    one = " bw-single" if len(formula.rows) == 1 else ""
+    style = f"--w:{1.02 * formula.widest + 0.1:.2f};--columns:{formula.columns}"
+    rows = f'<div class="bw-set{one}" style="{style}">{rows}</div>'
+    return f'<div class="bw-display {limits(formula, bool(number))}">{rows}{number}</div>'
 
 
 def cell_html(cell: tuple[Piece, ...]) -> str:

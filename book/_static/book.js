@@ -21,7 +21,7 @@ document.addEventListener("DOMContentLoaded", () => {
 // What scrolls sideways can be reached and scrolled with the keyboard, and shows that it goes on:
 // book.css draws .bw-wide, and .bw-end once its right edge is seen. Neither may change how wide the
 // content is, or the mark would come and go for ever.
-const WIDE = ".bd-article table, .bd-article .bw-table, .bd-article .bw-rows, .bd-article pre";
+const WIDE = ".bd-article table, .bd-article .bw-table, .bd-article .bw-set, .bd-article pre";
 
 function mark(box) {
   const beyond = box.scrollWidth - box.clientWidth;

@@ -226,7 +226,7 @@
       table.classList.add("bw-squeezed");
       if (out() > 1) say(table, "a table");
     }
-    for (const rows of document.querySelectorAll("div.math .bw-rows")) {
+    for (const rows of document.querySelectorAll("div.math .bw-set")) {
       const out = () => rows.scrollWidth - rows.clientWidth;
       if (out() > 1 && !shrink(rows, out, 0.6)) say(rows, "a formula");
     }
