@@ -91,6 +91,14 @@ def even_out(font) -> None:
             widths[name] = (ROOT, round(bearing * ROOT / width))
 
 
+def level(font) -> None:
+    """Let indices and exponents of a letter stand at one height, be the letter a, b or q: the font
+    moves them by the letter's own edges. These are TeX's values, in thousandths of an em."""
+    constants = font["MATH"].table.MathConstants
+    constants.SuperscriptBaselineDropMax.Value = 386
+    constants.SubscriptBaselineDropMin.Value = 50
+
+
 def part(characters: Iterable[str]) -> bytes:
     """The font with those characters and all forms that they grow into, as WOFF2."""
     from fontTools.subset import Options, Subsetter
@@ -99,6 +107,7 @@ def part(characters: Iterable[str]) -> bytes:
     font = TTFont(file(), recalcTimestamp=False)
     draw_primes(font)
     even_out(font)
+    level(font)
     subsetter = Subsetter(Options(layout_features=[], hinting=False, notdef_outline=True))
     subsetter.populate(unicodes={ord(c) for c in {*ALWAYS, *characters}})
     subsetter.subset(font)
