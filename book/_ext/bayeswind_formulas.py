@@ -189,6 +189,8 @@ def mend(element: ElementTree.Element) -> None:
     element.tail = None
     if element.tag == "mo" and element.text == "\u0332":  # a line over something
         element.text = "\u203e"
+    if element.text == "\u2299":
+        element.set("largeop", "false")  # Firefox would draw it as large as a sum
     if element.tag == "mover" and (element[0].text or "") == "\u2192":  # no browser stretches it
         element[0].text = "\u27f6"
         for least in element.iter("mspace"):

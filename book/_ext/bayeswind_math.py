@@ -29,6 +29,7 @@ SHEET = "formulas.css"
 SIZE = 1.14  # em: a formula's letters beside the text around it, as book.css says too
 NUMBER = 5  # em that a formula's number takes beside it
 NARROWEST, WIDEST = 4, 80  # em: widths at which something may change
+BREAK = "<wbr>"  # between pieces: Firefox ends no line there by itself
 MATH = re.compile(r"<math\b.*?</math>", re.S)
 
 
@@ -37,7 +38,7 @@ MATH = re.compile(r"<math\b.*?</math>", re.S)
 
 def inline_html(tex: str) -> str:
     """A formula of a sentence."""
-    pieces = "".join(piece.mathml() for piece in inline(tex).pieces)
+    pieces = BREAK.join(piece.mathml() for piece in inline(tex).pieces)
     return f'<span class="{CLASSES}" data-tex="{escape(tex)}">{pieces}</span>'
 
 
@@ -57,7 +58,7 @@ def cell_html(cell: tuple[Piece, ...]) -> str:
         piece.mathml(' displaystyle="true"') + (air.format(piece.gap - 0.25) if piece.gap else "")
         for piece in cell
     )
-    return f"<span>{''.join(parts)}</span>"
+    return f"<span>{''.join(part + BREAK for part in parts)}</span>"
 
 
 def limits(formula: Display, numbered: bool) -> str:
