@@ -52,7 +52,6 @@ WHOLE = re.compile(
     r"\s(?:%|(?:bits?|nats?)\b))|" + TAG,
     re.S,
 )
-JOINER = "&#8288;"  # no line ends here
 SENTENCE = 60  # letters: what is shorter describes no page
 
 
@@ -214,14 +213,10 @@ def power_of_ten(match: re.Match) -> str:
 
 
 def whole(match: re.Match) -> str:
-    """A match of WHOLE: what belongs together, in an element that book.css keeps on one line. A
-    formula of several pieces may be broken between them: what touches it is joined to its ends."""
-    if not (match["number"] or match["open"] or match["close"]):
-        return match[0]
-    if match["math"] and match["math"].count("<math") > 1:
-        before, after = (JOINER if match[side] else "" for side in ("open", "close"))
-        return f"{match['open']}{before}{match['math']}{after}{match['close']}"
-    return f'<span class="bw-whole">{match[0]}</span>'
+    """A match of WHOLE: what belongs together, in an element that book.css keeps on one line; a line
+    may still end between the pieces of a formula."""
+    alone = not (match["number"] or match["open"] or match["close"])
+    return match[0] if alone else f'<span class="bw-whole">{match[0]}</span>'
 
 
 def tidy_page(app, pagename, templatename, context, doctree):
