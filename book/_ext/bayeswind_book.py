@@ -213,8 +213,8 @@ def power_of_ten(match: re.Match) -> str:
 
 
 def whole(match: re.Match) -> str:
-    """A match of WHOLE: what belongs together, in an element that book.css keeps on one line; a line
-    may still end between the pieces of a formula."""
+    """A match of WHOLE: what belongs together, in an element that book.css keeps on one line; a
+    line may still end between the pieces of a formula."""
     alone = not (match["number"] or match["open"] or match["close"])
     return match[0] if alone else f'<span class="bw-whole">{match[0]}</span>'
 
