@@ -114,7 +114,7 @@ def test_nothing_is_cut_that_looks_whole(visits):
 @pytest.mark.parametrize(("size", "style", "what"), [
     ("phone", ".bw-set { font-size: 2.4rem !important } .bw-wide { mask-image: none !important }", "a formula goes on without a sign"),
     ("phone", ".bw-display { flex-direction: row !important } .bw-display > .eqno { margin-left: -9rem !important; position: relative }", "a formula and its number meet"),
-    ("phone", ".bw-whole { white-space: normal !important } .bd-article p { width: 12rem }", "a line ends at a formula"),
+    ("phone", ".bw-whole { white-space: normal !important } .bd-article :is(p, li) { max-width: 5rem }", "a line ends at a formula"),
     ("phone", ".bd-article pre > span { white-space: pre !important }", "a text is cut"),
     ("phone", ".bd-article table > caption { max-width: none !important; position: static !important; width: 40rem }", "a caption is cut"),
     ("desktop", ".bd-article pre { font-size: 14px !important }", "a line is broken"),
