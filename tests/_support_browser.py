@@ -26,15 +26,13 @@ THEME_RULES = {"label-content-name-mismatch", "region"}
 RENDERED = """async () => {
   if (document.fonts) await document.fonts.ready;
   const maths = [...document.querySelectorAll('.math')];
-  if (maths.length && !(window.MathJax && MathJax.startup)) return 'MathJax did not load';
-  if (maths.length) await MathJax.startup.promise;
-  const raw = maths.filter(m => !m.querySelector('mjx-container'));
-  const bad = document.querySelectorAll('mjx-merror, [data-mjx-error]');
+  const raw = maths.filter(m => !m.querySelector('math'));
   if (raw.length) return raw.length + ' formulas stayed TeX: ' + raw[0].textContent.slice(0, 80);
-  if (bad.length) return bad.length + ' formulas with errors: ' + bad[0].textContent.slice(0, 80);
+  if (maths.length && !document.fonts.check('16px "Bayeswind Math"')) return 'the font of the formulas did not come';
+  if (maths.length && ![...document.fonts].some(f => /Bayeswind Math/.test(f.family) && f.status === 'loaded')) return 'no formula is in its font';
   return '';
 }"""
-FORMULAS = "() => document.querySelectorAll('mjx-container').length"
+FORMULAS = "() => document.querySelectorAll('.math').length"
 # An element that sticks out is fine only inside something that the reader can scroll sideways.
 OVERFLOW = """() => {
   const width = document.documentElement.clientWidth, found = [];
@@ -44,7 +42,6 @@ OVERFLOW = """() => {
   for (const e of document.querySelectorAll('.bd-article *, main table, main pre')) {
     const box = e.getBoundingClientRect();
     if (box.width < 2 || box.height < 2 || box.right <= width + 1) continue;
-    if (e.closest('mjx-assistive-mml')) continue;
     let up = e, inside = false;
     while ((up = up.parentElement) && up !== document.body) inside = inside || scrolls(up);
     if (!inside) found.push(e.tagName + '.' + e.className + ' ends at ' + Math.round(box.right));
@@ -63,9 +60,11 @@ CUT = """() => {
   const cue = (e, sign) => getComputedStyle(e).maskImage !== 'none' && /scroll/.test(getComputedStyle(sign, '::after').content);
   const say = (what, e) => found.push(`${what}: ${e.textContent.trim().slice(0, 50)}`);
   for (const box of all('div.math')) {
-    const formula = box.querySelector('mjx-container'), number = box.querySelector('.eqno');
+    const formula = box.querySelector('.bw-set'), number = box.querySelector('.eqno');
     if (!formula) continue;
-    if (goesOn(box) || (goesOn(formula) && !cue(formula, box))) say('a formula goes on without a sign', box);
+    const {left, right} = formula.getBoundingClientRect(), line = formula.parentElement;
+    const out = [...formula.querySelectorAll('math')].map(m => m.getBoundingClientRect()).some(m => m.left < left - 2 || m.right > right + 2);
+    if (goesOn(box) || ((out || goesOn(formula)) && !cue(formula, line))) say('a formula goes on without a sign', box);
     if (!number) continue;
     const [a, b] = [formula, number].map(e => e.getBoundingClientRect());
     if (b.left < 0 || b.right > page + 1) say('a number of a formula is cut', box);
@@ -77,8 +76,8 @@ CUT = """() => {
     if (a.left < b.left - 2 || a.right > b.right + 2) say('a word of a drawing is cut', word);
   }
   // A formula is a box of its own: a line could end before the comma behind it, or behind a bracket before it.
-  for (const formula of all('mjx-container:not([display])')) {
-    const here = formula.getBoundingClientRect(), span = formula.parentElement;
+  for (const span of all('span.math')) {
+    const boxes = [...span.querySelectorAll('math')].map(m => m.getBoundingClientRect());
     for (const [side, at] of [['nextSibling', 0], ['previousSibling', -1]]) {
       const words = span[side]?.nodeType === Node.TEXT_NODE ? span[side].data : '';
       if (!/[^\\s\\u2010-\\u2015-]/.test(words.at(at) ?? ' ')) continue;
@@ -86,6 +85,7 @@ CUT = """() => {
       letter.setStart(span[side], first);
       letter.setEnd(span[side], first + 1);
       const there = letter.getBoundingClientRect();
+      const here = boxes.at(at ? 0 : -1);
       if (at ? there.left > here.right - 1 : there.right < here.left + 1) say('a line ends at a formula', span.parentElement);
     }
   }
@@ -107,8 +107,7 @@ CUT = """() => {
   return [...new Set(found)].slice(0, 40);
 }"""
 # All rules that axe runs by itself, and the experimental ones that suit a page of text. Without
-# `preload: false` axe asks for style sheets itself, and at a wrong address. The drawn glyphs of
-# formulas are left out (they are hidden from screen readers, which get the MathML beside them).
+# `preload: false` axe asks for style sheets itself, and at a wrong address.
 # On another width the page has the same elements, shown or hidden: "layout" is what depends on that.
 # Comparing colours takes most of the time. Contrast depends on an element's colours, on those that lie
 # under it, and on size and weight of its letters: elements that agree in all of this look alike, and of
@@ -152,12 +151,12 @@ AXE = """async ({structure, layout, colour, frame, kinds}) => {
     const says = e => e.matches('input, select, textarea') || [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim());
     const place = frame ? document.body : document.querySelector('.bd-article') || document.body;
     for (const e of place.querySelectorAll('*')) {
-      if (e.closest('mjx-container, svg, script, style') || !says(e) || !e.getClientRects().length) continue;
+      if (e.closest('math, svg, script, style') || !says(e) || !e.getClientRects().length) continue;
       if (seen.has(look(e))) continue;
       seen.add(look(e));
       e.dataset.look = 'new';
     }
-    const chosen = {include: [['[data-look=new]']], exclude: [['mjx-container']]};
+    const chosen = {include: [['[data-look=new]']], exclude: [['math']]};
     if (document.querySelector('[data-look=new]')) await run(chosen, {runOnly: colours});
     for (const e of document.querySelectorAll('[data-look=new]')) delete e.dataset.look;
   }
@@ -168,9 +167,9 @@ AXE = """async ({structure, layout, colour, frame, kinds}) => {
   if (structure) {
     const rules = Object.fromEntries(more.map(id => [id, {enabled: true}]));
     for (const id of colours) rules[id] = {enabled: false};
-    await run({exclude: [['mjx-math']]}, {rules});
+    await run(document, {rules});
   }
-  if (layout) await run({exclude: [['mjx-math']]}, {runOnly: [
+  if (layout) await run(document, {runOnly: [
     'aria-hidden-focus', 'button-name', 'input-button-name', 'label', 'link-name', 'nested-interactive',
     'scrollable-region-focusable', 'select-name',
   ]});

@@ -329,7 +329,7 @@ PAPER = """() => {
   return {
     clutter: kinds.filter(kind => shown.some(e => e.matches(kind))),
     title: document.querySelector('article h1').checkVisibility(),
-    wide: shown.filter(e => e.closest('article') && !e.closest('mjx-container') &&
+    wide: shown.filter(e => e.closest('article') && !e.closest('math') &&
       e.getBoundingClientRect().right > width + 1).slice(0, 5).map(e => e.tagName + '.' + e.className),
     ground: getComputedStyle(document.body).backgroundColor,
     ink: getComputedStyle(document.querySelector('article p:not([class])')).color,
@@ -355,9 +355,3 @@ def test_a_printed_page_is_its_article_in_dark_on_white(site):
     assert seen["wide"] == []
     assert (seen["ground"], seen["ink"]) == ("rgb(255, 255, 255)", "rgb(0, 0, 0)")
     assert (seen["theme"], back) == ("light", "dark")
-
-
-def test_formulas_are_set_although_the_first_page_has_none(site):
-    """The landing page loads no MathJax."""
-    assert pdf.mathjax(site, ["book/intro"]) == ""
-    assert "tex-chtml.js" in pdf.mathjax(site, ["book/intro", DOCUMENTS[0]])

@@ -85,7 +85,7 @@ def powers(text: str) -> str:
 def test_what_belongs_together_stays_on_one_line(text, mended):
     """Formulas are written M1, M2, ... here, and the element that book.css keeps on one line b."""
     for number in "123":
-        formula = f'<span class="math notranslate nohighlight">\\({number}\\)</span>'
+        formula = f'<span class="math notranslate nohighlight" data-tex="x > {number}"><math><mn>{number}</mn></math></span>'
         text, mended = (words.replace(f"M{number}", formula) for words in (text, mended))
     found = bayeswind_book.WHOLE.sub(bayeswind_book.whole, powers(text))
     assert found == mended.replace("<b>", '<span class="bw-whole">').replace("</b>", "</span>")

@@ -352,8 +352,8 @@ def uses_it(here: list, entry) -> bool:
     """Whether a part of a page has the symbol in a formula, or the term in its text."""
     if isinstance(entry, bt.Term):
         return bool(bt.pattern_of((entry,)).search("".join(text for text, _ in here)))
-    formulas = [text.strip()[2:-2] for text, path in here if "math" in path[-1].classes]
-    return any(bt.has_symbol(formula, tex) for formula in formulas for tex in entry.find or (entry.tex,))
+    boxes = {e.number: e.attributes["data-tex"] for _, path in here for e in path if "math" in e.classes}
+    return any(bt.has_symbol(formula, tex) for formula in boxes.values() for tex in entry.find or (entry.tex,))
 
 
 def prose(pieces) -> str:

@@ -65,7 +65,7 @@ def test_every_page_is_light_and_the_record_is_its(browser, compressing_home, re
 
 
 def test_a_page_weighs_what_its_files_weigh(record, site):
-    """Every page: a sum of file sizes, made another way. What comes on top of it are MathJax's fonts."""
+    """Every page: a sum of file sizes, made another way. The rest is what scripts and styles ask for."""
     stored = {row["page"]: row for row in record["pages"]}
     assert stored.keys() == set(weights.page_names(site)) and max(r["compressed"] for r in stored.values()) <= weights.LIMIT
     for name, row in stored.items():

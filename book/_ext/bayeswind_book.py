@@ -1,7 +1,6 @@
 """What this book asks of Sphinx beyond Jupyter Book.
 
 - the execution cache is keyed on the library, its weights and its records, not on cells alone;
-- MathJax is copied out of an installed wheel, so that no page asks another host for anything;
 - a build with warnings is forgotten, so that the next one warns again;
 - the labels, numbers and glued values of the build are written down for the notebooks;
 - a page's head says what the page is about, in its own words, for search engines and previews;
@@ -21,7 +20,6 @@ import re
 import shutil
 import sys
 from html import escape
-from importlib.util import find_spec
 from pathlib import Path
 from textwrap import shorten
 
@@ -45,14 +43,13 @@ EXPONENT = re.compile(
 # What no line may end within: a formula with what touches it, a number with its unit.
 WHOLE = re.compile(
     AS_IT_IS + r"|(?P<open>[(\[\u201c]*)"
-    r'(?P<math><span class="math notranslate nohighlight">[^<]*</span>)'
+    r'(?P<math><span class="math notranslate nohighlight"[^>]*>(?:(?!</span>).)*</span>)'
     r"(?P<close>(?:&[#\w]+;|[^\s<&-]){,8}-?)"
     r'|(?P<number>(?:<span class="pasted-text">[^<\s]{1,12}</span>|(?<![\w.,-])\d[\d.,]*)'
     r"\s(?:%|(?:bits?|nats?)\b))|" + TAG,
     re.S,
 )
 SENTENCE = 60  # letters: what is shorter describes no page
-MATHJAX = ("tex-chtml.js", "output/chtml/fonts/woff-v2", "input/tex/extensions")
 
 
 # --- the execution cache ---------------------------------------------------------------------
@@ -80,24 +77,6 @@ def key_the_cache(app, config):
             shutil.rmtree(old, ignore_errors=True)
 
 
-# --- MathJax ---------------------------------------------------------------------------------
-
-
-def copy_mathjax(app):
-    """Copy the part of MathJax that the pages use from the wheel into the site (1.7 MB)."""
-    if app.builder.format != "html":
-        return
-    source = Path(find_spec("mathjax").submodule_search_locations[0]) / "static/mathjax/es5"
-    target = Path(app.outdir) / "_static/vendor/mathjax"
-    for name in MATHJAX:
-        if (target / name).exists():
-            continue
-        (target / name).parent.mkdir(parents=True, exist_ok=True)
-        copy = shutil.copytree if (source / name).is_dir() else shutil.copy
-        copy(source / name, target / name)
-    licence = source.parent / "LICENSE"
-    if licence.is_file():
-        shutil.copy(licence, target / "LICENSE")
 
 
 # --- labels, numbers and glued values for the notebooks ----------------------------------------
@@ -205,7 +184,8 @@ def power_of_ten(match: re.Match) -> str:
 
 
 def whole(match: re.Match) -> str:
-    """A match of WHOLE: what belongs together, in an element that book.css keeps on one line."""
+    """A match of WHOLE: what belongs together, in an element that book.css keeps on one line; a
+    line may still end between the pieces of a formula."""
     alone = not (match["number"] or match["open"] or match["close"])
     return match[0] if alone else f'<span class="bw-whole">{match[0]}</span>'
 
@@ -388,7 +368,6 @@ def setup(app):
     """Connect everything above."""
     app.add_config_value("bayeswind_code", code_key(Path(app.srcdir)), "env")
     app.connect("config-inited", key_the_cache)
-    app.connect("builder-inited", copy_mathjax)
     app.connect("doctree-read", show_minutes)
     app.connect("html-page-context", tidy_page, priority=900)
     app.connect("html-page-context", add_explorers, priority=400)

@@ -2,7 +2,7 @@
 
 - The theme brings a script with all icons of Font Awesome; here a font of those that it uses.
 - Its style sheet names every icon; here those that it uses.
-- Scripts wait until the page is there, and MathJax comes to pages that hold a formula.
+- Scripts wait until the page is there.
 
 What is left is measured by book/tools/weights.py. The template beside this (book/_templates) is the
 theme's own list of scripts and styles without the icons.
@@ -137,10 +137,7 @@ def drop_what_no_page_loads(app, problem):
 
 
 def wait_for_the_page(app, pagename, templatename, context, doctree):
-    """Let scripts wait until the page is read, and drop MathJax from a page without a formula."""
-    if 'class="math' not in context.get("body", ""):
-        scripts = context.get("script_files", [])
-        context["script_files"] = [script for script in scripts if "mathjax" not in name_of(script)]
+    """Let scripts wait until the page is read."""
     if pagename == "search":  # its own scripts, in the theme's template, do not wait for these
         return
     context["script_files"] = [deferred(script) for script in context.get("script_files", [])]

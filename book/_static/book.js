@@ -4,8 +4,8 @@ if (location.protocol === "file:" && typeof DOCUMENTATION_OPTIONS !== "undefined
 }
 
 // An excerpt under a search result says a short formula in its letters and a long one as dots: not in TeX.
-function readable(tex) {
-  const letters = tex.replace(/\\[()[\]]/g, "").trim();
+function readable(formula) {
+  const letters = (formula.dataset.tex ?? "").trim();
   return /^[\w\s=+,.|<>()-]+$/.test(letters) ? letters : "\u2026";
 }
 document.addEventListener("DOMContentLoaded", () => {
@@ -13,7 +13,7 @@ document.addEventListener("DOMContentLoaded", () => {
   const textOf = Search.htmlToText;
   Search.htmlToText = (html, anchor) => {
     const page = new DOMParser().parseFromString(html, "text/html");
-    for (const formula of page.querySelectorAll(".math")) formula.textContent = readable(formula.textContent);
+    for (const formula of page.querySelectorAll(".math")) formula.textContent = readable(formula);
     return textOf(page.documentElement.outerHTML, anchor);
   };
 });
@@ -21,7 +21,7 @@ document.addEventListener("DOMContentLoaded", () => {
 // What scrolls sideways can be reached and scrolled with the keyboard, and shows that it goes on:
 // book.css draws .bw-wide, and .bw-end once its right edge is seen. Neither may change how wide the
 // content is, or the mark would come and go for ever.
-const WIDE = ".bd-article table, .bd-article .bw-table, .bd-article div.math > mjx-container, .bd-article pre";
+const WIDE = ".bd-article table, .bd-article .bw-table, .bd-article .bw-set, .bd-article pre";
 
 function mark(box) {
   const beyond = box.scrollWidth - box.clientWidth;
@@ -30,7 +30,7 @@ function mark(box) {
   box.classList.toggle("bw-end", wide && box.scrollLeft >= beyond - 2);
   if (beyond > 0 && !box.hasAttribute("tabindex")) box.setAttribute("tabindex", "0");
 }
-// Its size changes with the window, when what holds it opens, and when its formulas are drawn.
+// Its size changes with the window, and when what holds it opens.
 const sizes = new ResizeObserver((seen) => seen.forEach(({ target }) => mark(target)));
 function watch() {
   for (const box of document.querySelectorAll(WIDE)) {
@@ -39,9 +39,27 @@ function watch() {
   }
 }
 document.addEventListener("scroll", ({ target }) => { if (target.matches?.(WIDE)) mark(target); }, true);
-window.addEventListener("load", () => {
-  watch();
-  if (window.MathJax && MathJax.startup) MathJax.startup.promise.then(watch);
+window.addEventListener("load", watch);
+
+// A formula is copied as its TeX, between dollars.
+document.addEventListener("copy", (event) => {
+  const chosen = getSelection();
+  if (!chosen.rangeCount) return;
+  const part = document.createElement("div");
+  part.append(chosen.getRangeAt(0).cloneContents());
+  const formulas = part.querySelectorAll(".math[data-tex]");
+  if (!formulas.length) return;
+  const html = part.innerHTML;
+  for (const formula of formulas) {
+    const sign = formula.matches("div") ? "$$" : "$";
+    formula.replaceChildren(sign + formula.dataset.tex + sign);
+  }
+  part.style.cssText = "position: absolute; left: -9999px; white-space: pre-wrap";
+  document.body.append(part); // only what stands in the page has lines
+  event.clipboardData.setData("text/plain", part.innerText);
+  event.clipboardData.setData("text/html", html);
+  part.remove();
+  event.preventDefault();
 });
 
 // While an explorer is to be seen, no button lies over it.

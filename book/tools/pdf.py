@@ -13,7 +13,6 @@ import asyncio
 import html
 import mimetypes
 import os
-import re
 import subprocess
 import sys
 import time
@@ -147,13 +146,13 @@ class Press:
     """A browser window as wide as the paper, in light colours, without a network."""
 
     def __init__(self, page, site: Path):
-        self.page, self.site, self.whole, self.formulas = page, site, "", False
+        self.page, self.site, self.whole = page, site, ""
 
     async def answer(self, route) -> None:
-        """Serve a request from the folder; refuse what leaves it, and formulas when not wanted."""
+        """Serve a request from the folder; refuse what leaves it."""
         url = route.request.url
         path = urlsplit(url).path
-        if not url.startswith(HOME) or ("/vendor/mathjax/" in path and not self.formulas):
+        if not url.startswith(HOME):
             await route.abort()
         elif path == f"/{WHOLE}":
             await route.fulfill(body=self.whole, content_type="text/html; charset=utf-8")
@@ -250,23 +249,6 @@ def style_links(articles: list[Article]) -> str:
     )
 
 
-def mathjax(site: Path, documents: list[str]) -> str:
-    """The settings of MathJax and its script, as the first page that has formulas loads them."""
-    for document in documents:
-        text = (site / f"{document}.html").read_text("utf-8")
-        settings = re.search(r"<script>(window\.MathJax = .*?)</script>", text, re.S)
-        script = re.search(r'src="[^"]*(_static/vendor/mathjax/[\w-]+\.js)', text)
-        if settings and script:
-            break
-    else:
-        return ""
-    # Beside this text its formulas would stand a little too tall.
-    scale = "window.MathJax.chtml = {scale: 0.95};"
-    return (
-        f'<script>{settings[1]};{scale}</script>\n<script defer src="{HOME}{script[1]}"></script>'
-    )
-
-
 def running_heads(titles: dict[str, str]) -> str:
     """CSS: on the pages of each chapter its title stands at the top."""
     rules = []
@@ -349,7 +331,7 @@ def opening(number: int, part: Part) -> str:
     )
 
 
-def whole_book(parts: list[Part], articles: dict[str, Article], site: Path) -> str:
+def whole_book(parts: list[Part], articles: dict[str, Article]) -> str:
     """All articles as one HTML document; the contents are filled in by the browser."""
     settings, body, number = address.settings(), [], 0
     for part in parts:
@@ -367,7 +349,7 @@ def whole_book(parts: list[Part], articles: dict[str, Article], site: Path) -> s
 {style_links(list(articles.values()))}
 <style>{(HERE / "pdf.css").read_text("utf-8").replace("FONTS/", HOME + FONTS)}</style>
 <style id="bw-running-heads"></style>
-{mathjax(site, list(articles))}</head>
+</head>
 <body>{cover(settings)}{colophon()}<nav class="bw-contents"><h1 id="contents">Contents</h1>
 <div></div></nav>
 <main class="bd-main"><div class="bd-content">
@@ -415,7 +397,7 @@ async def print_book(parts: list[Part], site: Path, say=print) -> Book:
         for name in documents:
             articles[name] = await within("page", name, take(window, name, documents))
         say(f"{len(articles)} pages taken")
-        window.whole, window.formulas = whole_book(parts, articles, site), True
+        window.whole = whole_book(parts, articles)
         await within("page", "the joined pages", window.open(WHOLE))
         problems = await within("formulas", "the formulas", window.run("() => bwPdf.ready()"))
         if problems:

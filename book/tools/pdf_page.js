@@ -219,13 +219,7 @@
   // ---- the whole book --------------------------------------------------------------------------
 
   // Words of a heading, with a formula as the characters that it shows.
-  function words(heading) {
-    const copy = heading.cloneNode(true);
-    for (const formula of copy.querySelectorAll("mjx-container")) {
-      formula.replaceWith(formula.querySelector("mjx-assistive-mml")?.textContent ?? formula.textContent);
-    }
-    return copy.textContent.replace(/\s+/g, " ").trim();
-  }
+  const words = (heading) => heading.textContent.replace(/[\u2060-\u2064]/g, "").replace(/\s+/g, " ").trim();
 
   // Chapter -> its heading and those of its sections, as [id, words, level].
   function headings() {
@@ -260,14 +254,11 @@
       table.classList.add("bw-squeezed");
       if (out() > 1) say(table, "a table");
     }
-    for (const formula of document.querySelectorAll("div.math mjx-container[display]")) {
-      const number = formula.closest("div.math").querySelector(".eqno");
-      const box = formula.closest("div.math"), inner = formula.querySelector("mjx-math");
-      const room = () => box.clientWidth - (number ? 2 * number.offsetWidth + 12 : 0);
-      const out = () => inner.getBoundingClientRect().width - room();
-      if (out() > 1 && !shrink(formula, out, 0.6)) say(formula, "a formula");
+    for (const rows of document.querySelectorAll("div.math .bw-set")) {
+      const out = () => rows.scrollWidth - rows.clientWidth;
+      if (out() > 1 && !shrink(rows, out, 0.6)) say(rows, "a formula");
     }
-    for (const formula of document.querySelectorAll("p mjx-container:not([display]), li mjx-container:not([display])")) {
+    for (const formula of document.querySelectorAll(":is(p, li) .math > math")) {
       const block = formula.closest("p, li");
       if (formula.getBoundingClientRect().width > block.clientWidth + 1) say(formula, "a formula");
     }
@@ -285,14 +276,12 @@
 
   // Everything is drawn: fonts and pictures are there, every formula is set. Says what is not.
   async function ready() {
-    if (window.MathJax && MathJax.startup) await MathJax.startup.promise;
     await document.fonts.ready;
     const images = [...document.images];
     await Promise.all(images.map((image) => image.decode().catch(() => {})));
     const problems = images.filter((i) => !i.naturalWidth).map((i) => `no picture ${i.src.slice(0, 120)}`);
-    const raw = [...document.querySelectorAll(".math")].filter((m) => !m.querySelector("mjx-container"));
-    const wrong = [...document.querySelectorAll("mjx-merror, [data-mjx-error]")];
-    for (const node of [...raw, ...wrong]) problems.push(`a formula is not set: ${node.textContent.slice(0, 80)}`);
+    const raw = [...document.querySelectorAll(".math")].filter((formula) => !formula.querySelector("math"));
+    for (const node of raw) problems.push(`a formula is not set: ${node.textContent.slice(0, 80)}`);
     return problems;
   }
 

@@ -22,7 +22,6 @@ TIMED = ("book/intro", "book/playground", "chapters/03_training")
 NETWORKS = ("/networks/", ".safetensors")  # where the weights of networks lie in the site
 
 READ = """async () => {
-  if (window.MathJax && MathJax.startup) await MathJax.startup.promise;
   const wait = () => new Promise(done => requestAnimationFrame(done));
   const end = () => document.body.scrollHeight;
   for (let y = 0; y < end(); y += innerHeight) { scrollTo(0, y); await wait(); }
