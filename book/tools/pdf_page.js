@@ -6,7 +6,7 @@
   // Buttons that copy or open something, links to a heading's own address, scripts, what only a
   // dark page shows, and code that the page hides behind a click (its output stays).
   const UNWANTED = "script, noscript, template, .headerlink, .copybtn, .only-dark, .toctree-wrapper, " +
-    ".toggle-button, details.hide";
+    ".toggle-button, .bw-unfold, details.hide";
   const POINTS_TO_IDS = ["for", "aria-labelledby", "aria-describedby", "aria-controls", "headers"];
   const HEADINGS = "h1, h2, h3, h4, h5, h6";
 
@@ -63,6 +63,10 @@
   // where other places link to it.
   function unfold(article) {
     for (const node of article.querySelectorAll(".toggle-hidden")) node.classList.remove("toggle-hidden");
+    for (const long of article.querySelectorAll("details.bw-long")) {
+      long.querySelector("summary").remove();
+      long.replaceWith(...long.childNodes);
+    }
     for (const fold of [...article.querySelectorAll("details")]) {
       fold.open = true;
       if (!fold.querySelector("pre, table")) continue;
