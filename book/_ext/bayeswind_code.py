@@ -31,33 +31,42 @@ REMEMBERED = (
 
 
 def is_bookkeeping(source: str) -> bool:
-    """Whether a cell only imports, asserts, or hands numbers to the text.
+    """Whether a cell imports, asserts, hands numbers to the text, and does little else: beside imports it
+    may give names to things; beside the others too, if it asserts or hands over as often.
 
-    >>> is_bookkeeping("import math\\nassert math.pi > 3\\nglue('pi', math.pi)")
-    True
-    >>> is_bookkeeping("import math\\nx = math.pi"), is_bookkeeping("# nothing"), is_bookkeeping("%pip x")
+    >>> is_bookkeeping("import math\\nx = math.pi\\nglue('pi', x)"), is_bookkeeping("x = 1\\nassert x < 2")
+    (True, True)
+    >>> is_bookkeeping("x = 3"), is_bookkeeping("x = 1\\ny = 2\\nassert x < y"), is_bookkeeping("%pip x")
     (False, False, False)
+    >>> is_bookkeeping("import math\\nprint(math.pi)")
+    False
     """
     try:
         body = ast.parse(source).body
     except SyntaxError:
         return False
-    return bool(body) and all(map(is_clerical, body))
+    names = sum(isinstance(line, ast.Assign) for line in body)
+    imports = any(isinstance(line, ast.Import | ast.ImportFrom) for line in body)
+    clerical = sum(map(is_clerical, body))
+    return bool(clerical) and clerical + names == len(body) and (imports or names <= clerical)
 
 
-def is_clerical(statement: ast.stmt) -> bool:
+def is_clerical(line: ast.stmt) -> bool:
     """Whether a statement imports, asserts, or calls `glue`."""
-    if isinstance(statement, ast.Import | ast.ImportFrom | ast.Assert):
+    if isinstance(line, ast.Import | ast.ImportFrom | ast.Assert):
         return True
-    call = getattr(statement, "value", None)
+    call = getattr(line, "value", None)
     name = getattr(call, "func", None)
-    return isinstance(call, ast.Call) and getattr(name, "attr", getattr(name, "id", "")) == "glue"
+    glues = getattr(name, "attr", getattr(name, "id", "")) == "glue"
+    return isinstance(line, ast.Expr) and isinstance(call, ast.Call) and glues
 
 
 def shows(cell: nodes.Element) -> bool:
-    """Whether a cell has an output that a reader sees."""
+    """Whether a cell has an output that a reader sees: a script with a line of words is for an explorer."""
     outputs = [c for c in cell.children if c.get("nb_element") == "cell_code_output"]
-    return any(output.children for output in outputs)
+    raw = "".join(node.astext() for output in outputs for node in output.findall(nodes.raw))
+    for_explorer = re.fullmatch(r"\s*<p>[^<]*</p><script>.*</script>\s*", raw, re.S)
+    return any(output.children for output in outputs) and not for_explorer
 
 
 def fold_cells(app, doctree):
@@ -155,5 +164,5 @@ def setup(app):
     app.add_node(HideCodeCellNode, override=True, html=(visit_fold, depart_fold))
     app.connect("doctree-read", fold_cells)
     app.connect("html-page-context", fold_tables, priority=850)
-    app.connect("html-page-context", offer_switch, priority=950)
+    app.connect("html-page-context", offer_switch, priority=100)  # before the theme drops empty parts
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
