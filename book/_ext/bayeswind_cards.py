@@ -17,8 +17,8 @@ from bayeswind_fonts import FACES, source
 FOLDER = "_static/cards"
 SIZE, MARGIN = (1200, 630), 84
 BOOK = "The Bayesian Wind Tunnel"
-GROUND, INK, QUIET, MARK, BALL, LINE = "#ffffff", "#1a1a1a", "#52606b", "#0b5c8a", "#f0a830", "#d5dee5"
-COLOURS = 16
+GROUND, INK, QUIET, MARK, BALL = "#ffffff", "#1a1a1a", "#52606b", "#0b5c8a", "#f0a830"
+SHADES = {INK: 4, QUIET: 4, MARK: 4, BALL: 2}  # of each colour, on the way to the ground: 15 colours in all
 STAIRS = [(10, 16), (19, 16), (19, 23), (28, 23), (28, 31), (37, 31), (37, 40), (46, 40), (46, 50), (54, 50)]
 BALLS = [(14.5, 16), (23.5, 23), (32.5, 31), (41.5, 40), (50, 50)]
 
@@ -56,6 +56,19 @@ def mark(pen, x: int, y: int, size: int) -> None:
         pen.circle((x + a * unit, y + b * unit), 3.6 * unit, fill=BALL)
 
 
+def palette():
+    """A picture that holds the card's colours and their way to the ground."""
+    from PIL import Image, ImageColor
+
+    colours = [(255, 255, 255)]
+    for name, steps in SHADES.items():
+        colour = ImageColor.getrgb(name)
+        colours += [tuple(255 - (255 - c) * k // steps for c in colour) for k in range(1, steps + 1)]
+    found = Image.new("P", (1, 1))
+    found.putpalette([c for colour in colours for c in colour])
+    return found
+
+
 def draw(title: str, number: str, words: str):
     """The card as a picture of few colours."""
     from PIL import Image, ImageDraw
@@ -73,13 +86,13 @@ def draw(title: str, number: str, words: str):
     for line in lines_of(title, heading, 2 * width, 3):
         pen.text((2 * MARGIN, y), line, INK, heading)
         y += round(1.14 * heading.size)
-    y += 44
+    y += 56
     for line in lines_of(words, body, 2 * width, max(1, int((2 * 560 - y) / 90))):
         pen.text((2 * MARGIN, y), line, QUIET, body)
         y += 90
     pen.rectangle((0, twice[1] - 28, twice[0], twice[1]), fill=MARK)
     small = picture.resize(SIZE, Image.Resampling.LANCZOS)
-    return small.quantize(COLOURS, dither=Image.Dither.NONE)
+    return small.quantize(palette=palette(), dither=Image.Dither.NONE)
 
 
 def write(app, pagename: str, title: str, number: str, words: str) -> str:
