@@ -30,9 +30,8 @@ from docutils import nodes
 from sphinx.util import logging
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from tools import address, networks
-
 import bayeswind_cards as cards
+from tools import address, networks
 
 LOGGER = logging.getLogger(__name__)
 LIBRARY = "bayeswind_lib"
@@ -327,7 +326,7 @@ def minutes_of(text: str) -> tuple[int, int]:
 
 def describe_page(app, pagename, templatename, context, doctree):
     """Say in the page's head what it is about, for search engines and previews of its link: its
-    first paragraph that is a sentence without formulas, and a card with its title (bayeswind_cards)."""
+    first paragraph that is a sentence without formulas, and a card with its title."""
     if doctree is None:
         return
     plain = (p.astext() for p in doctree.findall(nodes.paragraph) if not any(p.findall(nodes.math)))

@@ -3,7 +3,7 @@
 - A cell that is tagged `hide-input`, the cell of parameters, and one that only imports, asserts or
   hands numbers to the text are folded: a `<details>` whose summary says "code".
 - Of a folded cell that shows nothing, not even that word is seen until a reader asks for all code.
-- The switch in the header (templates/code-switch.html, book.js) says how much code is shown; it is
+- The switch in the header (_templates/code-switch.html, book.js) says how much code is shown; it is
   remembered, and stands before the page is drawn.
 - A long table of a chapter is folded as well, under a line that says what it holds.
 """
@@ -21,23 +21,25 @@ LONG, WIDE = 12, 7  # rows and columns that a table may have and stand open
 OWN_WAY = ("bw-ledger", "bw-rows", "bw-compared", "bw-data", "bw-symbols", "data-explorer")
 TABLE = re.compile(r"<table\b.*?</table>", re.S)
 # Before the page is drawn: how much code a reader wants to see.
-REMEMBERED = (
-    "<script>try { document.documentElement.dataset.code = localStorage.getItem('bw-code') || 'shown' }"
-    " catch { document.documentElement.dataset.code = 'shown' }</script>"
-)
+REMEMBERED = """\
+<script>{ const set = much => { document.documentElement.dataset.code = much || "shown"; };
+  try { set(localStorage.getItem("bw-code")); } catch { set(); } }</script>"""
 
 
 # --- which cells -------------------------------------------------------------------------------
 
 
 def is_bookkeeping(source: str) -> bool:
-    """Whether a cell imports, asserts, hands numbers to the text, and does little else: beside imports it
-    may give names to things; beside the others too, if it asserts or hands over as often.
+    """Whether a cell imports, asserts, hands numbers to the text, and does little else.
 
-    >>> is_bookkeeping("import math\\nx = math.pi\\nglue('pi', x)"), is_bookkeeping("x = 1\\nassert x < 2")
-    (True, True)
-    >>> is_bookkeeping("x = 3"), is_bookkeeping("x = 1\\ny = 2\\nassert x < y"), is_bookkeeping("%pip x")
-    (False, False, False)
+    Beside imports it may give names to things; beside the others too, if not more often.
+
+    >>> is_bookkeeping("import math\\nx = math.pi\\nglue('pi', x)")
+    True
+    >>> is_bookkeeping("x = 1\\nassert x < 2"), is_bookkeeping("x = 1\\ny = 2\\nassert x < y")
+    (True, False)
+    >>> is_bookkeeping("x = 3"), is_bookkeeping("%pip x")
+    (False, False)
     >>> is_bookkeeping("import math\\nprint(math.pi)")
     False
     """
@@ -62,7 +64,7 @@ def is_clerical(line: ast.stmt) -> bool:
 
 
 def shows(cell: nodes.Element) -> bool:
-    """Whether a cell has an output that a reader sees: a script with a line of words is for an explorer."""
+    """Whether a cell has an output that a reader sees; a script and a line are for an explorer."""
     outputs = [c for c in cell.children if c.get("nb_element") == "cell_code_output"]
     raw = "".join(node.astext() for output in outputs for node in output.findall(nodes.raw))
     for_explorer = re.fullmatch(r"\s*<p>[^<]*</p><script>.*</script>\s*", raw, re.S)
@@ -88,7 +90,8 @@ def visit_fold(translator, node):
     """The small word that opens a folded cell."""
     translator.body.append(
         f'<details class="hide bw-code {" ".join(node["classes"])}">'
-        '<summary title="The code of this cell"><span aria-hidden="true">&lt;/&gt;</span> code</summary>\n'
+        '<summary title="The code of this cell"><span aria-hidden="true">&lt;/&gt;</span> code'
+        "</summary>\n"
     )
 
 
@@ -152,8 +155,10 @@ def fold_tables(app, pagename, templatename, context, doctree):
 
 
 def offer_switch(app, pagename, templatename, context, doctree):
-    """Let the header of a page with code have the switch (see the template)."""
-    context["bw_has_code"] = 'class="cell' in context.get("body", "")
+    """Let the header of a chapter have the switch (see the template)."""
+    context["bw_has_code"] = pagename.startswith("chapters/") and 'class="cell' in context.get(
+        "body", ""
+    )
     if context["bw_has_code"]:
         context["metatags"] = f"{context.get('metatags', '')}\n{REMEMBERED}"
 
@@ -164,5 +169,7 @@ def setup(app):
     app.add_node(HideCodeCellNode, override=True, html=(visit_fold, depart_fold))
     app.connect("doctree-read", fold_cells)
     app.connect("html-page-context", fold_tables, priority=850)
-    app.connect("html-page-context", offer_switch, priority=100)  # before the theme drops empty parts
+    app.connect(
+        "html-page-context", offer_switch, priority=100
+    )  # before the theme drops empty parts
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -22,7 +22,8 @@ SKIPPED = (
     nodes.math_block, nodes.target, nodes.footnote_reference,
 )  # fmt: skip
 TEX = {
-    r"\alpha": "α", r"\beta": "β", r"\gamma": "γ", r"\delta": "δ", r"\epsilon": "ε", r"\varepsilon": "ε",
+    r"\alpha": "α", r"\beta": "β", r"\gamma": "γ", r"\delta": "δ", r"\epsilon": "ε",
+    r"\varepsilon": "ε",
     r"\eta": "η", r"\theta": "θ", r"\kappa": "κ", r"\lambda": "λ", r"\mu": "μ", r"\pi": "π",
     r"\rho": "ρ", r"\sigma": "σ", r"\tau": "τ", r"\phi": "φ", r"\Delta": "Δ", r"\Sigma": "Σ",
     r"\times": "×", r"\cdot": "·", r"\le": "≤", r"\ge": "≥", r"\ne": "≠", r"\approx": "≈",
@@ -34,8 +35,8 @@ TEX = {
 def letters(tex: str) -> str:
     """A short formula in its letters; a long one, or one that needs its second dimension, as dots.
 
-    >>> letters(r"H \\le \\log_2 K"), letters(r"x_k"), letters(r"\\frac{a}{b}"), letters(r"p(y \\mid x)")
-    ('H ≤ log 2 K', 'xk', '…', 'p(y | x)')
+    >>> letters(r"H \\le \\log_2 K"), letters(r"p(y \\mid x_k)"), letters(r"\\frac{a}{b}")
+    ('H ≤ log 2 K', 'p(y | xk)', '…')
     """
     text = re.sub(r"\\(?:mathbf|mathrm|mathcal|text|hat|bar|tilde|operatorname)\b\s*", "", tex)
     text = re.sub(r"\\[a-zA-Z]+", lambda command: TEX.get(command[0], command[0]), text)
@@ -60,7 +61,10 @@ def prose(node: nodes.Node) -> str:
 
 def captions(node: nodes.Node) -> str:
     """Of a cell, the captions of its figures."""
-    return " ".join("".join(map(prose, caption.children)) for caption in node.findall(nodes.caption)) + " "
+    return (
+        " ".join("".join(map(prose, caption.children)) for caption in node.findall(nodes.caption))
+        + " "
+    )
 
 
 def words_of(nodes_: list) -> str:
@@ -83,7 +87,9 @@ def sections_of(doctree) -> list[tuple[str, str, str]]:
 def numbers_of(env, page: str) -> dict[str, str]:
     """Anchor -> "5.2 " of the page's sections; of a page without numbers nothing."""
     found = env.toc_secnumbers.get(page, {})
-    return {anchor.lstrip("#"): ".".join(map(str, number)) + " " for anchor, number in found.items()}
+    return {
+        anchor.lstrip("#"): ".".join(map(str, number)) + " " for anchor, number in found.items()
+    }
 
 
 def keep_sections(app, pagename, templatename, context, doctree):
@@ -106,7 +112,9 @@ def write_sections(app, problem):
         if file.is_file():
             sections += [[len(pages), *row] for row in json.loads(file.read_text("utf-8"))]
             pages.append(page)
-    data = json.dumps({"pages": pages, "sections": sections}, ensure_ascii=False, separators=(",", ":"))
+    data = json.dumps(
+        {"pages": pages, "sections": sections}, ensure_ascii=False, separators=(",", ":")
+    )
     (Path(app.outdir) / FILE).write_text(f"var bwSections = {data};\n", "utf-8")
 
 
