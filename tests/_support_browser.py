@@ -51,7 +51,7 @@ OVERFLOW = """() => {
 # What a reader takes for whole although it goes on: formulas, code, outputs, tables and their captions. What
 # scrolls has to fade at its edge and to say so; a formula may not run beneath its number, nor a line begin
 # with the full stop behind one; a line of code
-# that fits the house's 88 columns is not broken on a desktop, and no line of code is cut anywhere.
+# that fits the house's 72 columns is not broken on a desktop, and no line of code is cut anywhere.
 CUT = """() => {
   const found = [], page = document.documentElement.clientWidth, desktop = page >= 1200;
   const seen = e => e.checkVisibility({contentVisibilityAuto: true, visibilityProperty: true}) && e.getBoundingClientRect().width > 1;
@@ -94,7 +94,7 @@ CUT = """() => {
     if (lines.length ? goesOn(box) : goesOn(box) && !cue(box, box.parentElement)) say('a text is cut', box);
     const high = Math.min(...lines.map(line => line.getBoundingClientRect().height));
     for (const line of desktop ? lines : []) {
-      if (line.textContent.trimEnd().length <= 88 && line.getBoundingClientRect().height > 1.5 * high) say('a line is broken', line);
+      if (line.textContent.trimEnd().length <= 72 && line.getBoundingClientRect().height > 1.5 * high) say('a line is broken', line);
     }
   }
   for (const box of [...all('table'), ...all('.bw-table')]) if (goesOn(box) && !cue(box, box)) say('a table goes on without a sign', box);

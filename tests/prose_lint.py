@@ -191,7 +191,7 @@ def _caption(lines: list[str], number: int) -> tuple[list[str], int]:
 CODE_CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CELL_OPTIONS = re.compile(r"(?::[^\n]*\n)+|---\n.*?^---\n", re.MULTILINE | re.DOTALL)
 FOLDED = re.compile(r"\b(?:hide-input|hide-cell|remove-input|remove-cell)\b")  # tags that hide the code
-WIDEST, WIDEST_FOLDED, LONGEST = 88, 110, 15  # characters; characters of hidden code; non-blank lines
+WIDEST, WIDEST_FOLDED, LONGEST = 72, 110, 20  # characters; characters of hidden code; non-blank lines
 
 
 def sprawl(text: str, path: str = "text") -> list[str]:

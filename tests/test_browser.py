@@ -117,7 +117,7 @@ def test_nothing_is_cut_that_looks_whole(visits):
     ("phone", ".bw-whole { white-space: normal !important } .bd-article :is(p, li) { max-width: 5rem }", "a line ends at a formula"),
     ("phone", ".bd-article pre > span { white-space: pre !important }", "a text is cut"),
     ("phone", ".bd-article table > caption { max-width: none !important; position: static !important; width: 40rem }", "a caption is cut"),
-    ("desktop", ".bd-article pre { font-size: 14px !important }", "a line is broken"),
+    ("desktop", ".bd-article pre { font-size: 17px !important }", "a line is broken"),
     ("phone", ".bw-plot svg text { font-size: 24px !important }", "a word of a drawing is cut"),
 ])  # fmt: skip
 def test_what_is_cut_is_noticed(browser, home, size, style, what):
@@ -300,22 +300,117 @@ def test_search_leads_to_the_chapter(where, request):
     assert window.seen.outside == []
 
 
-def test_results_are_words_and_the_box_shows_what_was_typed(reader):
-    """No TeX in an excerpt, and no icon on the first letter."""
+@pytest.mark.parametrize("where", ["served", "file"])
+def test_results_are_sections_with_readable_excerpts(where, request):
+    """The sections that are about it come first, each once, with their words around what was asked."""
+    window = request.getfixturevalue({"served": "reader", "file": "stick"}[where])
+    window.page.goto(f"{window.home}search.html?q=KL%20divergence")
+    window.page.locator("#search-results li a").first.wait_for()
+    links = [link.get_attribute("href") for link in window.page.locator("#search-results li a").all()]
+    assert 8 < len(links) == len(set(links)) <= 30 and sum("#" in link for link in links) > len(links) / 2
+    texts = window.page.locator("#search-results p.context").all_text_contents()
+    assert len(texts) == len(links) and [text for text in texts if re.search(r"\\[([a-zA-Z]", text)] == []
+    assert all(20 < len(text) < 260 for text in texts)
+    assert sum("KL" in text or "divergence" in text for text in texts) > len(texts) * 0.8
+    window.page.locator("#search-results li a[href*='#']").first.click()
+    window.page.wait_for_load_state()
+    assert window.page.evaluate("!!document.getElementById(decodeURIComponent(location.hash.slice(1)))")
+    assert window.seen.troubles == []
+
+
+def test_results_follow_what_is_typed(reader):
+    reader.page.goto(f"{reader.home}search.html")
+    reader.page.locator(".bd-search-container input").fill("simplex")
+    first = reader.page.locator("#search-results li").first
+    first.wait_for()
+    assert "simplex" in first.text_content().lower()
+    reader.page.locator(".bd-search-container input").fill("")
+    assert reader.page.locator("#search-results li").count() == 0
+
+
+def test_no_icon_lies_on_what_is_typed(reader):
     reader.page.goto(f"{reader.home}search.html?q=divergence")
-    found = reader.page.locator("#search-results p.context")
-    reader.page.wait_for_function(
-        "document.querySelectorAll('#search-results p.context').length > 8"
-    )
-    texts = found.all_text_contents()
-    assert [text for text in texts if re.search(r"\\[([a-zA-Z]", text)] == [] and any(
-        "\u2026" in text for text in texts
-    )
     room = reader.page.locator(".bd-search").first.evaluate("""form => {
       const [icon, box] = ['svg, i', 'input'].map(what => form.querySelector(what));
       return [icon.getBoundingClientRect().right, box.getBoundingClientRect().left + parseFloat(getComputedStyle(box).paddingLeft)];
     }""")
     assert room[0] <= room[1], room
+
+
+def test_only_the_search_page_loads_the_list(site):
+    for page in pages(site):
+        text = page.read_text("utf-8")
+        assert ("sections.js" in text) == (page.name == "search.html") and "searchindex.js" not in text, page.name
+
+
+# -- how much code a page shows
+
+CODE = """() => {
+  const seen = e => e.checkVisibility() && e.getBoundingClientRect().height > 1, all = what => [...document.querySelectorAll(what)];
+  const open = all('.cell_input pre').filter(e => seen(e) && !e.closest('details:not([open])'));
+  return {code: open.length, words: all('.bw-code > summary, .bw-unfold').filter(seen).length, cells: all('.cell_input').length};
+}"""
+
+
+@pytest.mark.parametrize("where", ["served", "file"])
+def test_the_switch_says_how_much_code_is_shown_and_is_remembered(where, request):
+    window = request.getfixturevalue({"served": "reader", "file": "stick"}[where])
+    window.open("chapters/05_filtering.html")
+    usual = window.page.evaluate(CODE)
+    assert 0 < usual["code"] < usual["cells"] and 0 < usual["words"] < usual["cells"] - usual["code"]
+    window.page.locator("#bw-code").select_option("all")
+    assert window.page.evaluate(CODE)["code"] == usual["cells"]
+    window.open("chapters/02_tunnel.html")  # another page, and at once
+    everything = window.page.evaluate(CODE)
+    assert everything["code"] == everything["cells"] and window.page.locator("#bw-code").input_value() == "all"
+    window.page.locator("#bw-code").select_option("folded")
+    folded = window.page.evaluate(CODE)
+    assert folded["code"] == 0 and folded["words"] > 20
+    assert window.seen.troubles == []
+
+
+def test_folded_code_opens_by_keyboard_and_says_so(reader):
+    reader.open("chapters/05_filtering.html")
+    word = reader.page.locator(".bw-code > summary:visible").first
+    word.focus()
+    reader.page.keyboard.press("Enter")
+    assert word.evaluate("e => e.parentElement.open && e.parentElement.querySelector('pre').checkVisibility()")
+    reader.page.locator("#bw-code").select_option("folded")
+    button = reader.page.locator(".bw-unfold:visible").first
+    assert button.get_attribute("aria-expanded") == "false"
+    button.focus()
+    reader.page.keyboard.press("Space")
+    assert button.get_attribute("aria-expanded") == "true"
+    assert button.evaluate("e => e.parentElement.querySelector('pre').checkVisibility()")
+    assert [rule for rule in reader.audit("structure").axe if rule["id"] not in THEME_RULES] == []
+
+
+def test_long_tables_are_open_on_paper_and_closed_after(reader):
+    reader.open(f"chapters/{first_chapter()}.html")
+    closed = "document.querySelectorAll('details.bw-long:not([open])').length"
+    before = reader.page.evaluate(closed)
+    assert before > 0
+    reader.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert reader.page.evaluate(closed) == 0
+    reader.page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert reader.page.evaluate(closed) == before
+
+
+def test_headings_are_ordered_and_lines_are_of_a_good_length(reader):
+    """A chapter's title is larger than a section's, that larger than its parts', and those larger than the text."""
+    reader.open("chapters/05_filtering.html")
+    sizes, letters = reader.page.evaluate("""() => {
+      const size = what => parseFloat(getComputedStyle(document.querySelector(`.bd-article ${what}`)).fontSize);
+      const range = document.createRange(), found = [];
+      for (const p of document.querySelectorAll('.bd-article section > p')) {
+        range.selectNodeContents(p);
+        const lines = new Set([...range.getClientRects()].map(box => Math.round(box.bottom / 8))).size;
+        if (lines > 4) found.push(p.textContent.length / (p.getBoundingClientRect().height / parseFloat(getComputedStyle(p).lineHeight)));
+      }
+      return [['h1', 'h2', 'h3', 'section > p:not(.bw-minutes)'].map(size), found];
+    }""")
+    assert sizes == sorted(sizes, reverse=True) and len(set(sizes)) == 4
+    assert len(letters) > 5 and 60 <= sum(letters) / len(letters) <= 76
 
 
 def test_search_says_so_when_there_is_nothing(reader):

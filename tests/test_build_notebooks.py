@@ -560,6 +560,7 @@ def test_pages_are_made_again_if_what_makes_them_changes(tmp_path, changed):
     for name, text in (TINY | {"index.md": "# Tiny\n"}).items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text.format(ext=str(tmp_path / "book/_ext")))
+    shutil.copy(ROOT / "_config.yml", tmp_path)
     with (tmp_path / "conf.py").open("a") as file:
         file.write("html_static_path = ['book/_static', 'bayeswind_lib/widgets/web']\n")
     command = [sys.executable, "-m", "sphinx", "-q", ".", "_build/html"]

@@ -149,26 +149,26 @@ FIGURE = "---\nmystnb:\n  figure:\n    caption: |\n      %s\n---\n"
 
 @pytest.mark.parametrize("path", sorted(CHAPTERS.glob("[0-9][0-9]_*.md")), ids=lambda path: path.stem)
 def test_code_fits_on_the_page(path):
-    """Visible lines of at most 88 characters, visible cells of at most 15 lines that are not blank."""
+    """Visible lines of at most 72 characters, visible cells of at most 20 lines that are not blank."""
     assert "{code-cell}" in path.read_text()
     assert sprawl(path.read_text(), path.name) == []
 
 
 def test_a_planted_long_line_is_found():
     for options in ("", ":tags: [remove-output]\n\n", FIGURE % "What hide-input does."):
-        assert sprawl(CELL % (options, "x" * 88)) == []
-        (finding,) = sprawl("# Title\n\n" + CELL % (options, "x\n" + "y" * 89), "a.md")
+        assert sprawl(CELL % (options, "x" * 72)) == []
+        (finding,) = sprawl("# Title\n\n" + CELL % (options, "x\n" + "y" * 73), "a.md")
         line = 5 + options.count("\n")
-        assert finding.startswith(f"a.md:{line}: 89 characters, at most 88: yyy")
+        assert finding.startswith(f"a.md:{line}: 73 characters, at most 72: yyy")
 
 
 def test_a_planted_long_cell_is_found():
-    fifteen = "\n\n".join("x" * 15)  # blank lines do not count
-    assert sprawl(CELL % ("", fifteen)) == []
+    twenty = "\n\n".join("x" * 20)  # blank lines do not count
+    assert sprawl(CELL % ("", twenty)) == []
     for options in ("", FIGURE % "A caption of its own."):
-        (finding,) = sprawl(CELL % (options, fifteen + "\nx"), "a.md")
+        (finding,) = sprawl(CELL % (options, twenty + "\nx"), "a.md")
         line = 2 + options.count("\n")
-        assert finding == f"a.md:{line}: a visible cell of 16 lines, at most 15"
+        assert finding == f"a.md:{line}: a visible cell of 21 lines, at most 20"
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,10 @@ from _support_site import (
 import bayeswind_lib as bw
 
 import bayeswind_book
+import bayeswind_cards
+import bayeswind_code
 import bayeswind_data
+import bayeswind_fonts
 import bayeswind_light
 
 # "largest gap 0.012 bits at position 7": a size, and where it is.
@@ -155,7 +158,7 @@ def test_the_table_shows_numbers_of_the_file(site, written):
         assert any(re.search(r"\d", cell) for cell in shown), f"{source.name}: {words}"
 
 
-@pytest.mark.parametrize("name", ["bayeswind_data", "bayeswind_light"])
+@pytest.mark.parametrize("name", ["bayeswind_code", "bayeswind_data", "bayeswind_light", "bayeswind_search"])
 def test_examples_in_the_book_s_own_code(name):
     result = doctest.testmod(importlib.import_module(name))
     assert result.failed == 0 and (result.attempted or name == "bayeswind_light")
@@ -199,6 +202,124 @@ def icons_held(sheet: str) -> set[int]:
         assert "Awesome" not in str(font["name"].getDebugName(1)) + str(font["name"].getDebugName(4))
     assert "SIL Open Font License 1.1" in sheet
     return held
+
+
+# -- type, folded code and tables, previews
+
+
+def test_the_fonts_are_small_and_hold_what_the_pages_say(site):
+    """Four files, at most 120 kB together, with their licences; weights 400 to 700; every letter of the chapters
+    that the whole font has."""
+    from fontTools.ttLib import TTFont
+
+    folder = site / bayeswind_fonts.FOLDER
+    assert sum(file.stat().st_size for file in folder.glob("*.woff2")) <= 120_000
+    letters = {ord(letter) for path in CHAPTERS.glob("*.md") for letter in path.read_text("utf-8")}
+    sheet = (site / "_static/fonts.css").read_text("utf-8")
+    for face in bayeswind_fonts.FACES:
+        font, whole = TTFont(folder / face.target), TTFont(bayeswind_fonts.source(face))
+        assert letters & whole.getBestCmap().keys() <= font.getBestCmap().keys()
+        assert [(axis.axisTag, axis.minValue, axis.maxValue) for axis in font["fvar"].axes] == [("wght", 400, 700)]
+        assert f'url("fonts/{face.target}")' in sheet and (folder / f"LICENSE-{face.package[8:]}.txt").is_file()
+
+
+def test_what_stands_in_for_a_font_is_as_wide():
+    """An average line has the same width before and after the font has come; letters that stand in are narrower or wider."""
+    face = bayeswind_fonts.FACES[0]
+    data = bayeswind_fonts.cut(face, frozenset(map(ord, bayeswind_fonts.LETTERS)))
+    rule = bayeswind_fonts.rules(face, data)
+    share = float(re.search(r"size-adjust: ([\d.]+)%", rule)[1]) / 100
+    text = "the posterior predictive of a new key is even on the values that no other key has."
+    own, others = bayeswind_fonts.widths_of(data)[0], bayeswind_fonts.model_widths(face.model)
+    assert sum(own[c] for c in text) == pytest.approx(share * sum(others[c] for c in text), rel=0.03)
+    assert share > 1.05
+
+
+def test_no_stub_stands_where_a_cell_shows_nothing(site):
+    """Folded cells with an output have the small word; those without are marked to be left out."""
+    found = {"bw-folds": 0, "bw-quiet": 0}
+    for path in (site / "chapters").glob("*.html"):
+        for cell in re.split(r'(?=<div class="cell )', path.read_text("utf-8"))[1:]:
+            classes = cell.split('"')[1].split()
+            folded = '<details class="hide bw-code' in cell
+            assert folded == bool({"bw-folds", "bw-quiet"} & set(classes)), cell[:200]
+            if "bw-quiet" in classes:
+                assert "<img" not in cell.split("</details>")[1].split('<div class="cell')[0].split("<p>")[0]
+            for name in found:
+                found[name] += name in classes
+    assert found["bw-quiet"] > 200 and found["bw-folds"] > 30
+    assert "Show code cell source" not in "".join(path.read_text("utf-8") for path in (site / "chapters").glob("*.html"))
+
+
+def table_html(rows: int, columns: int, more: str = "") -> str:
+    """An HTML table with heads h0, h1, ..."""
+    heads = "".join(f"<th>h{i}</th>" for i in range(columns))
+    return f'<table class="table{more}"><tr>{heads}</tr>{("<tr>" + "<td>1</td>" * columns + "</tr>") * rows}</table>'
+
+
+def test_long_tables_fold_and_say_what_they_hold():
+    assert bayeswind_code.folded(table_html(12, 3)) == table_html(12, 3)
+    assert "<summary>Table: h0, h1, h2 (13 rows)</summary>" in bayeswind_code.folded(table_html(13, 3))
+    assert bayeswind_code.folded(table_html(2, 8)).startswith("<details")
+    assert bayeswind_code.folded(table_html(40, 3, " bw-rows")) == table_html(40, 3, " bw-rows")
+
+
+def test_long_tables_of_chapters_are_folded_and_no_short_ones(site):
+    folded = 0
+    for path in (site / "chapters").glob("*.html"):
+        text = path.read_text("utf-8")
+        pieces = re.split(r"(<details\b.*?</details>)", text, flags=re.S)
+        for piece in pieces[::2]:
+            assert not [t for t in bayeswind_code.TABLE.findall(piece) if bayeswind_code.folded(t) != t], path.name
+        folded += sum('class="bw-long bw-in-print"' in piece for piece in pieces[1::2])
+    assert folded > 20
+
+
+def test_every_page_has_a_card_of_its_own_for_previews(site):
+    """1200 by 630, a small PNG, at the place that the page's head names."""
+    from PIL import Image
+
+    seen = set()
+    for page in [*(site / "chapters").glob("*.html"), *(site / "book").glob("*.html")]:
+        (address,) = re.findall(r'<meta property="og:image" content="[^"]*?(_static/cards/[^"]+)"', page.read_text("utf-8"))
+        with Image.open(site / address) as card:
+            assert (card.size, card.format, card.mode) == (bayeswind_cards.SIZE, "PNG", "P")
+        assert (site / address).stat().st_size <= 30_000, address
+        seen.add(address)
+    assert len(seen) > 25
+
+
+def test_a_long_title_fits_its_card():
+    """At most three lines, and what is left becomes dots."""
+    drawn_in = bayeswind_cards.font(bayeswind_fonts.FACES[0], 124, 600)
+    lines = bayeswind_cards.lines_of("a very long title of many words " * 9, drawn_in, 2064, 3)
+    assert len(lines) == 3 and lines[-1].endswith("\u2026") and max(map(drawn_in.getlength, lines)) < 2200
+
+
+# -- the search's list of sections
+
+
+def sections(site) -> dict:
+    """What the search page reads."""
+    return json.loads((site / "_static/sections.js").read_text("utf-8").removeprefix("var bwSections = ").rstrip(";\n"))
+
+
+def test_the_search_s_list_is_light_and_every_place_is_there(site):
+    import gzip
+
+    found = sections(site)
+    assert len(gzip.compress((site / "_static/sections.js").read_bytes())) <= 250_000
+    assert len(found["sections"]) > 300
+    texts = {page: (site / f"{page}.html").read_text("utf-8") for page in found["pages"]}
+    lost = [row[:3] for row in found["sections"] if row[1] and f'id="{row[1]}"' not in texts[found["pages"][row[0]]]]
+    assert not lost
+
+
+def test_sections_are_prose(site):
+    """No TeX, no code, no printed table."""
+    texts = [text for *_, text in sections(site)["sections"]]
+    assert not [text for text in texts if re.search(r"\\\\?[a-zA-Z({\\[]", text)]
+    assert not [text for text in texts if 'glue("' in text or "Numbers of figure" in text]
 
 
 def test_no_widget_manager(site):

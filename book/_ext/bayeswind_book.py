@@ -26,6 +26,7 @@ from textwrap import shorten
 from docutils import nodes
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import bayeswind_cards as cards
 from tools import address, networks
 
 LIBRARY = "bayeswind_lib"
@@ -274,17 +275,19 @@ def minutes_of(text: str) -> tuple[int, int]:
 
 def describe_page(app, pagename, templatename, context, doctree):
     """Say in the page's head what it is about, for search engines and previews of its link: its
-    first paragraph that is a sentence without formulas, and its first figure."""
+    first paragraph that is a sentence without formulas, and a card with its title."""
     if doctree is None:
         return
     plain = (p.astext() for p in doctree.findall(nodes.paragraph) if not any(p.findall(nodes.math)))
     words = shorten(next((text for text in plain if len(text) >= SENTENCE), ""), 200)
-    pictures = (image["uri"].rpartition("/")[2] for image in doctree.findall(nodes.image))
-    picture = next((name for name in pictures if name.endswith(".png")), "")
+    number = app.env.toc_secnumbers.get(pagename, {}).get("", ())
+    card = cards.write(app, pagename, title_of(context), dotted(number), words)
     tags = {
         'name="description"': words, 'property="og:description"': words,
         'property="og:type"': "article", 'property="og:title"': title_of(context),
-        'property="og:image"': picture and f"{address.site()}_images/{picture}",
+        'property="og:image"': f"{address.site()}{card}",
+        'property="og:image:alt"': f"{title_of(context)}: a card of The Bayesian Wind Tunnel",
+        'name="twitter:card"': "summary_large_image",
     }  # fmt: skip
     said = [f'<meta {name} content="{escape(text)}" />' for name, text in tags.items() if text]
     context["metatags"] = "\n".join([context.get("metatags", ""), *said])

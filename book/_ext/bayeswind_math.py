@@ -26,7 +26,7 @@ from bayeswind_formulas import BadFormula, Display, Piece, display, inline, ital
 LOGGER = logging.getLogger(__name__)
 CLASSES = "math notranslate nohighlight"
 SHEET = "formulas.css"
-SIZE = 1.14  # em: a formula's letters beside the text around it, as book.css says too
+SIZE = 1.02  # em: a formula's letters beside the text around it, as book.css says too
 NUMBER = 5  # em that a formula's number takes beside it
 NARROWEST, WIDEST = 4, 80  # em: widths at which something may change
 BREAK = "<wbr>"  # between pieces: Firefox ends no line there by itself

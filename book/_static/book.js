@@ -1,22 +1,57 @@
-// A page opened from a folder may not fetch other pages: search then lists titles without excerpts.
-if (location.protocol === "file:" && typeof DOCUMENTATION_OPTIONS !== "undefined") {
-  DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
+// How much code the page shows. A line in its head has set what was chosen before (see bayeswind_code.py):
+// "shown" is the code that teaches, "folded" none of it until asked for, "all" the bookkeeping too.
+const root = document.documentElement.dataset;
+const cells = () => document.querySelectorAll(".bd-article div.cell");
+
+function showCode(much) {
+  root.code = much;
+  try {
+    localStorage.setItem("bw-code", much);
+  } catch {} // a browser that keeps nothing
+  applyCode();
 }
 
-// An excerpt under a search result says a short formula in its letters and a long one as dots: not in TeX.
-function readable(formula) {
-  const letters = (formula.dataset.tex ?? "").trim();
-  return /^[\w\s=+,.|<>()-]+$/.test(letters) ? letters : "\u2026";
+function applyCode() {
+  for (const fold of document.querySelectorAll(".bd-article details.bw-code")) fold.open = root.code === "all";
+  for (const cell of cells()) {
+    cell.classList.remove("bw-open");
+    if (root.code === "folded") offerCode(cell);
+  }
 }
+
+// The small word at the margin of a cell whose code is folded by the switch alone.
+function offerCode(cell) {
+  const code = cell.querySelector(":scope > .cell_input");
+  if (!code || cell.querySelector(":scope > .bw-unfold")) return;
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "bw-unfold";
+  button.innerHTML = '<span aria-hidden="true">&lt;/&gt;</span> code';
+  button.setAttribute("aria-expanded", "false");
+  button.addEventListener("click", () => {
+    button.setAttribute("aria-expanded", String(cell.classList.toggle("bw-open")));
+  });
+  cell.prepend(button);
+}
+
 document.addEventListener("DOMContentLoaded", () => {
-  if (typeof Search === "undefined") return;
-  const textOf = Search.htmlToText;
-  Search.htmlToText = (html, anchor) => {
-    const page = new DOMParser().parseFromString(html, "text/html");
-    for (const formula of page.querySelectorAll(".math")) formula.textContent = readable(formula);
-    return textOf(page.documentElement.outerHTML, anchor);
-  };
+  const chosen = document.getElementById("bw-code");
+  if (!chosen) return;
+  chosen.value = root.code || "shown";
+  chosen.addEventListener("change", () => showCode(chosen.value));
+  if (chosen.value !== "shown") applyCode();
 });
+
+// A link to a place that is folded away opens what it lies in.
+function reveal() {
+  const place = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  for (let fold = place?.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+  const cell = place?.closest("div.cell.bw-quiet");
+  cell?.classList.add("bw-asked");
+  if (cell || place?.closest("details")) place.scrollIntoView();
+}
+window.addEventListener("hashchange", reveal);
+document.addEventListener("DOMContentLoaded", reveal);
 
 // What scrolls sideways can be reached and scrolled with the keyboard, and shows that it goes on:
 // book.css draws .bw-wide, and .bw-end once its right edge is seen. Neither may change how wide the
@@ -74,7 +109,7 @@ window.addEventListener("load", () => {
 
 // Paper is white: a page that is shown in dark colours is printed in light ones. What is folded only to save
 // room on a screen is printed.
-const colours = document.documentElement.dataset;
+const colours = root;
 let shown = "", unfolded = [];
 window.addEventListener("beforeprint", () => {
   shown = colours.theme;

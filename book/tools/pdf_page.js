@@ -6,7 +6,7 @@
   // Buttons that copy or open something, links to a heading's own address, scripts, what only a
   // dark page shows, and code that the page hides behind a click (its output stays).
   const UNWANTED = "script, noscript, template, .headerlink, .copybtn, .only-dark, .toctree-wrapper, " +
-    ".toggle-button, details.hide";
+    ".toggle-button, .bw-unfold, details.hide";
   const POINTS_TO_IDS = ["for", "aria-labelledby", "aria-describedby", "aria-controls", "headers"];
   const HEADINGS = "h1, h2, h3, h4, h5, h6";
 
