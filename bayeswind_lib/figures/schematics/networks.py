@@ -1,0 +1,163 @@
+"""Parts of a transformer: a block, attention, and two circuits made of attention heads."""
+
+from __future__ import annotations
+
+from bayeswind_lib.figures.drawing import Drawing
+from bayeswind_lib.figures.schematics.sheet import Rect, Sheet, drawing
+
+KEY, VALUE, ASKED, OUT, STREAM = "blue", "orange", "green", "quiet", "ink"
+
+
+class Spine:
+    """A main way and branches beside it: from left to right on a wide sheet, downwards on a narrow one."""
+
+    def __init__(self, s: Sheet, main: float):
+        self.s, self.main = s, main
+
+    def at(self, along: float, aside: float = 0.0) -> tuple[float, float]:
+        """A place so far along the main way and so far beside it."""
+        return (self.main + aside, along) if self.s.narrow else (along, self.main - aside)
+
+    def box(self, along: float, aside: float, width: float, height: float, words: str, colour: str) -> Rect:
+        """A box with its middle there."""
+        x, y = self.at(along, aside)
+        return self.s.box(x - width / 2, y - height / 2, width, height, words, colour)
+
+
+def transformer_block() -> Drawing:
+    """A block of a transformer: a residual stream, read and written by attention and by an MLP."""
+
+    def paint(s: Sheet) -> None:
+        way = Spine(s, s.pick(150, 54))
+        step, first, aside = s.pick(250, 172), s.pick(80, 62), s.pick(96, 178)
+        end = first + 2 * step + s.pick(8, 4)
+        s.arrow(way.at(s.pick(first - 36, first - 30)), way.at(end), STREAM, width=2.5)
+        for n, (name, colour, words) in enumerate((("attention", KEY, "moves between\npositions"), ("MLP", VALUE, "works at\neach position"))):
+            a = first + n * step + s.pick(10, 6)
+            plus = a + s.pick(190, 116)
+            middle = (a + plus) / 2
+            box = way.box(middle, aside, s.pick(120, 112), 40, name, colour)
+            if s.narrow:
+                s.bent([way.at(a), way.at(a, aside), (box.top[0], box.top[1] - 2)], colour)
+                s.bent([box.bottom, way.at(plus, aside), way.at(plus, 15)], colour)
+                s.note((box.middle[0], box.y + 56 + 0), "") if False else None
+            else:
+                s.bent([way.at(a), way.at(a, aside), (box.left[0] - 2, box.left[1])], colour)
+                s.bent([box.right, way.at(plus, aside), way.at(plus, 15)], colour)
+            s.circle(way.at(plus), 12, "+", STREAM, tint=0)
+            s.note((box.middle[0] if not s.narrow else s.width - 12, box.y - 22) if not s.narrow else (way.main + 70, middle), words) if not s.narrow else None
+        s.note(way.at(s.pick(s.left, 18), s.pick(-24, 0)), "residual stream", "start" if not s.narrow else "middle") if not s.narrow else s.note((s.left, 18), "residual stream", "start")
+
+    alt = (
+        "The residual stream runs straight through a block. Attention reads a copy of it, moves information between positions, "
+        "and adds what it finds back to the stream. Then an MLP reads a copy, works at each position alone, and adds its result too."
+    )
+    return drawing("A transformer block", alt, paint)
+
+
+def attention_read(n_tokens: int = 5) -> Drawing:
+    """One query of attention: compared with every key, turned into weights, and used to average the values.
+
+    Args:
+        n_tokens: positions that may be looked at, 3 to 5.
+    """
+    weights = (0.08, 0.62, 0.1, 0.05, 0.15)[:n_tokens]
+    shares = [w / sum(weights) for w in weights]
+
+    def paint(s: Sheet) -> None:
+        width, gap = s.pick(58, 40), s.pick(18, 6)
+        step = width + gap
+        x, room = s.left, s.pick(96, 62)
+        last = s.right - room
+        names = [f"_{{{n}}}" for n in range(1, n_tokens + 1)]
+        for y, letter, colour in ((34, "k", KEY), (206, "v", VALUE)):
+            for n, name in enumerate(names):
+                s.box(x + n * step, y, width, 32, f"*{letter}*{name}", colour)
+        end = x + n_tokens * step - gap
+        query = s.box(last, 34, room, 32, f"*q*{names[-1]}", ASKED)
+        s.arrow((query.x - 2, 50), (end + 3, 50), ASKED)
+        s.note((x, 18), s.pick("keys: how well does the query fit each?", "keys: does the query fit?"), "start")
+        s.note((x, 92), s.pick("weights: softmax over the products, with sum 1", "weights: softmax, sum 1"), "start")
+        base = 172
+        for n, share in enumerate(shares):
+            s.bars(x + n * step, base, width, 66, [share], ASKED, top=0.75)
+        s.note((x, 192), "values", "start")
+        out = s.box(last, 206, room, 32, s.pick("Σ *a*_{j} *v*_{j}", "Σ *a*_{j}*v*_{j}"), VALUE)
+        s.arrow((end + 2, 222), (out.x - 3, 222), VALUE)
+        s.arrow((query.middle[0], 70), (query.middle[0], 202), ASKED) if False else None
+        s.note((s.left, 258), s.pick("what is written: the average of the values, by those weights", "written: the weighted mean of the values"), "start")
+
+    alt = (
+        f"Attention at position {n_tokens}. Its query is compared with the keys of {n_tokens} positions. A softmax turns the products into weights: most "
+        "of it on the second position. The values are averaged with these weights, and the mean is what the head writes."
+    )
+    return drawing("Attention", alt, paint)
+
+
+def induction_circuit() -> Drawing:
+    """Two heads that continue a pattern: one notes what came before each token, the other looks for it."""
+
+    def paint(s: Sheet) -> None:
+        step, width = s.pick(128, 74), s.pick(64, 54)
+        x = s.pick(92, 4)
+        columns = [x + width / 2 + 8 + n * step for n in range(4)]
+        ys = (212, 134, 56)
+        for cx, token in zip(columns, "AB…A", strict=True):
+            if token == "…":
+                s.text((cx, ys[0]), token)
+                continue
+            s.box(cx - width / 2, ys[0] - 17, width, 34, token, VALUE if token == "B" else KEY)
+            s.line([(cx, ys[0] - 18), (cx, ys[2] + 0)], "grid", 2)
+        after = s.box(columns[1] - s.pick(44, 38), ys[1] - 17, s.pick(88, 76), 34, "after A", KEY)
+        out = s.box(columns[3] - s.pick(44, 34), ys[2] - 17, s.pick(88, 68), 34, "next: B", ASKED)
+        s.arrow((columns[0], ys[0] - 22), (after.x - 3, ys[1]), KEY, bend=12)
+        s.arrow((after.x + after.width + 3, ys[1] - 8), (out.x - 3, ys[2] + 6), ASKED, bend=10)
+        for at, number, colour in (((columns[0] - 8, ys[1] + 8), "1", KEY), ((columns[2] + s.pick(-30, -24), ys[2] + 4), "2", ASKED)):
+            s.circle(at, 11, number, colour, tint=0)
+        if not s.narrow:
+            for y, words in zip(ys, ("tokens", "layer 1", "layer 2"), strict=True):
+                s.note((s.left, y), words, "start")
+        y = s.paragraph(252, "1  The previous-token head tells B that it came after A.")
+        s.paragraph(y + 4, "2  The match head of the second A looks for “after A”, and copies B.")
+
+    alt = (
+        "Tokens A, B, more tokens, and A again. In the first layer a previous-token head carries A to the position of B, which now says: after A. "
+        "In the second layer a match head at the second A looks for the position that says after A, and copies its token: B is predicted next."
+    )
+    return drawing("An induction circuit", alt, paint)
+
+
+def elimination_heads(n_values: int = 6) -> Drawing:
+    """Heads that exclude: each seen pair pushes the logit of its value down, and what remains is uniform.
+
+    Args:
+        n_values: how many values there are, 4 to 6; three of them have been seen.
+    """
+    seen = (1, 3, 0)
+
+    def paint(s: Sheet) -> None:
+        step = (s.right - s.left) / n_values
+        centre = [s.left + step * (v + 0.5) for v in range(n_values)]
+        wide = s.pick(64, 48)
+        line, down = 118, 46
+        s.note((s.left, 16), "a head for every pair seen", "start")
+        for n, v in enumerate(seen):
+            s.box(centre[v] - wide / 2, 32, wide, 32, f"*x*_{{{n + 1}}} *y*_{{{n + 1}}}", VALUE)
+            s.arrow((centre[v], 68), (centre[v], line + down - 5), "quiet", width=2)
+        s.line([(s.left, line), (s.right, line)], "grid", 1.5)
+        for v, x in enumerate(centre):
+            s.circle((x, line + (down if v in seen else 0)), 6, colour="quiet" if v in seen else VALUE, tint=0.5)
+        s.note((s.right, line - 18), s.pick("logits at the key asked", "logits"), "end")
+        base = 284
+        s.note((s.left, 196), "softmax", "start")
+        left = n_values - len(seen)
+        s.bars(s.left, base, s.right - s.left, 66, [0.0 if v in seen else 1 / left for v in range(n_values)], VALUE, dashed=True, top=0.36)
+        for v, x in enumerate(centre):
+            s.text((x, base + 16), str(v + 1), 13, colour="quiet" if v in seen else "ink")
+        s.note((s.width / 2, base + 38), s.pick("what remains is equally likely: the exact answer", "what remains is equally likely"))
+
+    alt = (
+        f"Logits of {n_values} values, all at one height. Three pairs have been seen, and a head for each pushes the logit of its value down. "
+        f"After the softmax those three have no probability, and the other {n_values - len(seen)} are equally likely, which is the exact answer."
+    )
+    return drawing("Elimination heads", alt, paint)
