@@ -30,9 +30,9 @@ def coverage_staircase(n_values: int = 6) -> Drawing:
             for v in range(n_values):
                 side = min(15, step - 8)
                 gone = v < k
-                s.box(x + step / 2 - side / 2, base + 20 + v * (side + 3), side, side, colour="quiet" if gone else SEEN, dashed=False, filled=not gone)
+                s.box(x + step / 2 - side / 2, base + 20 + v * (side + 3), side, side, colour="quiet" if gone else SEEN, filled=not gone)
                 if gone:
-                    c, m = (x + step / 2, base + 20 + v * (side + 3) + side / 2), side / 2 - 4
+                    c, m = (x + step / 2, base + 20 + v * (side + 3) + side / 2), side / 2 - 3
                     s.line([(c[0] - m, c[1] - m), (c[0] + m, c[1] + m)], "quiet", 1.5)
             s.text((x + step / 2, base + 34 + n_values * 18), str(k), 13)
         s.line(stairs, "ink", 2.0, dashed=True)
@@ -68,8 +68,9 @@ def change_of_basis(degrees: float = 50.0) -> Drawing:
                 s.text((x + (size * reach + 16) * math.cos(a), y - (size * reach + 13) * math.sin(a)), name)
             arc = [math.radians(turn + 18 + 44 * n / 12) for n in range(13)]
             s.line([(x + 24 * math.cos(a), y - 24 * math.sin(a)) for a in arc], "ink", 1.5)
-        s.arrow((s.pick(280, 150), 60 if not s.narrow else 40), (s.pick(364, 190), 60 if not s.narrow else 40))
-        s.text((s.pick(322, 170), s.pick(42, 22)), "*Q*")
+        arrow = s.pick(104, 34)
+        s.arrow((s.width / 2 - s.pick(42, 20), arrow), (s.width / 2 + s.pick(42, 20), arrow))
+        s.text((s.width / 2, arrow - 18), "*Q*")
         s.text((s.width / 2, y + reach * 0.5 + 34), s.pick("*w*^{T}*h*  =  (*Qw*)^{T}(*Qh*)", "*w*^{T}*h* = (*Qw*)^{T}(*Qh*)"), 16)
         s.note((s.width / 2, y + reach * 0.5 + 60), s.pick("other coordinates, the same answer: an axis of the stream means nothing", "other coordinates, the same answer"))
 
@@ -103,7 +104,7 @@ def views_ladder(n_tokens: int = 8) -> Drawing:
                 words = str(n + 1) if last and name != "nothing" and not seen else ""
                 s.box(x + n * (side + gap), y, side, side, words, (ASKED if last else SEEN) if open_ else "quiet", filled=open_, size=13)
             y += side + s.pick(14, 18)
-        s.note((x, y + 4), "hidden: empty; seen: filled; the last token is the current one" if not s.narrow else "filled: seen; last: the current token", "start") if s.narrow else s.note((s.right - 20, y + 4), "filled: seen by the predictor; green: the current token", "end")
+        s.note((s.right - s.pick(20, 5), y + 4), s.pick("filled: seen by the predictor; last: the current token", "filled: seen; last: the current token"), "end")
 
     alt = (
         f"Five rows of {n_tokens} tokens, one for each view. The first sees nothing, the second only the number of the position, the third also the current "
@@ -145,7 +146,7 @@ def gaussian_update(prior_sd: float = 1.0, noise: float = 0.6, observed: float =
             y += s.pick(30, 40)
         y -= s.pick(4, 14)
         s.arrow((place(0), y), (place(mean), y), "green", width=2)
-        s.note((place(mean) + 8, y), s.pick("gain × surprise", "gain × surprise"), "start")
+        s.note((place(mean) + 8, y), "gain × surprise", "start")
 
     alt = (
         "Three Gaussian curves with their 80 % intervals. The belief before is wide, the observation to its right is narrower. The belief after, dashed, lies "

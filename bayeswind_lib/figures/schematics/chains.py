@@ -19,21 +19,18 @@ def hmm_graph() -> Drawing:
     """A hidden Markov model as a graph: three states, moves between them, and what each one shows."""
 
     def paint(s: Sheet) -> None:
-        y, radius, spread = 146, 24, s.pick(190, 108)
+        y, radius, spread = 142, 24, s.pick(190, 100)
         xs = [s.width / 2 + n * spread for n in (-1, 0, 1)]
         for n, x in enumerate(xs):
             s.circle((x, y), radius, f"*s*_{{{n + 1}}}", HIDDEN)
-            s.loop((x, y), radius)
+            s.loop((x, y), radius, (180, 90, 0)[n], HIDDEN)
             s.arrow((x, y + radius + 4), (x, y + radius + 34), SEEN)
             s.bars(x - 36, y + radius + 92, 72, 48, EMISSION[n], SEEN, labels="abc", top=0.8)
         for i, j in ((0, 1), (1, 0), (1, 2), (2, 1)):
             d = 1 if j > i else -1
-            s.arrow((xs[i] + d * (radius + 1), y - 7 * d), (xs[j] - d * (radius + 4), y - 7 * d), bend=s.pick(7, 4))
-        for i, j, up in ((0, 2, 78), (2, 0, 98)):
-            d = 1 if j > i else -1
-            inner = 8 if up < 90 else 15
-            a, b = xs[i] + (-d if up > 90 else d) * inner, xs[j] + (d if up > 90 else -d) * inner
-            s.arrow((a, y - radius - 2), (b, y - radius - 4), bend=d * up)
+            s.arrow((xs[i] + d * (radius + 1), y - 7 * d), (xs[j] - d * (radius + 4), y - 7 * d), HIDDEN, bend=s.pick(7, 4))
+        for a, b, up in ((xs[0] + 7, xs[2] - 7, 76), (xs[2] + 7, xs[0] - 7, -98)):
+            s.arrow((a, y - radius - 2), (b, y - radius - 4), HIDDEN, bend=up)
         s.text(((xs[0] + xs[1]) / 2, y - 28), "*T*_{12}")
         s.text(((xs[0] + xs[1]) / 2, y + 28), "*T*_{21}")
         s.note((s.width / 2, y + radius + 128), s.pick("moves by the rows of *T*; shows a, b or c by the rows of *E*", "moves by *T*, shows a, b or c by *E*"))
@@ -58,7 +55,7 @@ def hmm_chain(n_steps: int = 4) -> Drawing:
         top, below = s.pick(40, 58), s.pick(128, 142)
         for n in range(n_steps):
             x = left + 45 + n * step
-            s.circle((x, top), radius, f"*s*_{{{n + 1}}}", HIDDEN, dashed=False)
+            s.circle((x, top), radius, f"*s*_{{{n + 1}}}", HIDDEN)
             s.box(x - radius, below - 18, 2 * radius, 36, f"*o*_{{{n + 1}}}", SEEN)
             s.arrow((x, top + radius + 3), (x, below - 21), SEEN)
             if n < n_steps - 1:
@@ -90,8 +87,10 @@ def filter_step() -> Drawing:
     moved = [sum(b * t[j] for b, t in zip(before, TRANSITION, strict=True)) for j in range(3)]
     likelihood = [e[2] for e in EMISSION]
     after = normalised([m * q for m, q in zip(moved, likelihood, strict=True)])
-    charts = ((before, HIDDEN, True, "the belief\nbefore"), (moved, HIDDEN, False, "predicted"), (likelihood, SEEN, False, "how well each\nexplains *o*_{t}"), (after, HIDDEN, True, "the belief\nnow"))
-    signs = ("×  *T*", "×", "∝")
+    charts = (
+        (before, HIDDEN, True, "the belief\nbefore"), (moved, HIDDEN, False, "the predicted\nbelief"),
+        (likelihood, SEEN, False, "how well each\nexplains *o*_{t}"), (after, HIDDEN, True, "the belief\nnow"),
+    )  # fmt: skip
 
     def paint(s: Sheet) -> None:
         width, tall = s.pick(104, 96), 76
@@ -104,18 +103,12 @@ def filter_step() -> Drawing:
             s.text((x + width / 2, base + 42), words, s.pick(None, 14))
             if n == 3:
                 continue
-            middle, y = x + width + (33 if not s.narrow else (s.width - 2 * width - 52) / 2), base - tall / 2
-            self_row = not s.narrow or n != 1
-            if n == 0:
-                s.arrow((middle - 26, y), (middle + 26, y))
-                s.text((middle, y - 18), "*T*")
-            elif n == 1 and self_row:
-                s.text((middle, y), "×", 22)
-            elif n == 1:
-                s.text((s.left + 2, 246), "×", 22)
-            else:
-                s.arrow((middle - 26, y), (middle + 26, y))
-                s.text((middle, y - 18), "norm", 13)
+            middle, y = x + width + s.pick(33, (s.width - 2 * width - 52) / 2), base - tall / 2
+            if n == 1:
+                s.text(s.pick((middle, y), (s.left + 2, y + 170)), "×", 22)
+                continue
+            s.arrow((middle - 24, y), (middle + 24, y))
+            s.text((middle, y - 18), ("*T*", "", "sum 1")[n], s.pick(15, 14) if n == 0 else 13)
 
     alt = (
         "Four bar charts over three states. The belief before goes through the transition matrix T and becomes a prediction, "

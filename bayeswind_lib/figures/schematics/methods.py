@@ -86,7 +86,7 @@ def em_and_attention() -> Drawing:
 
     def paint(s: Sheet) -> None:
         panels = (("E-step", "who explains whom?", "responsibilities ρ_{ij}", "attention: the weights α_{ij}", True),
-                  ("M-step", "move to what you explain", "means weighted by ρ_{ij}", "attention: *v*_{j} moves along Σ α_{ij} *u*_{i}", False))  # fmt: skip
+                  ("M-step", "move to what you explain", "means weighted by ρ_{ij}", "attention: *v*_{j} moves along −Σ α_{ij} *u*_{i}", False))  # fmt: skip
         for n, (name, question, em, attention, out) in enumerate(panels):
             x, y = (s.left, 8.0 + 262 * n) if s.narrow else (s.left + 318.0 * n, 8.0)
             s.text((x, y + 12), name, 16, "start", bold=True)
@@ -98,8 +98,8 @@ def em_and_attention() -> Drawing:
                     if weight < 0.2 and not out:
                         continue
                     a, b = on_rim(a, 11, b), on_rim(b, 21, a)
-                    s.arrow(*((a, b)), colour=ASKED if out else VALUE, width=0.8 + 3 * weight) if out else s.arrow(a, b, VALUE, width=0.8 + 3 * weight)
-            for i, p in enumerate(points):
+                    s.arrow(a, b, ASKED if out else VALUE, width=0.8 + 3 * weight)
+            for p in points:
                 s.circle((left, top + p * tall), 8, colour=ASKED, tint=0.5)
             for j, q in enumerate(sources):
                 s.circle((right, top + q * tall), 18, str(j + 1), VALUE)

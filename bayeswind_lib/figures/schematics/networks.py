@@ -26,27 +26,22 @@ class Spine:
 
 def transformer_block() -> Drawing:
     """A block of a transformer: a residual stream, read and written by attention and by an MLP."""
+    parts = (("attention\nacross positions", KEY), ("MLP\nat each position", VALUE))
 
     def paint(s: Sheet) -> None:
-        way = Spine(s, s.pick(150, 54))
-        step, first, aside = s.pick(250, 172), s.pick(80, 62), s.pick(96, 178)
-        end = first + 2 * step + s.pick(8, 4)
-        s.arrow(way.at(s.pick(first - 36, first - 30)), way.at(end), STREAM, width=2.5)
-        for n, (name, colour, words) in enumerate((("attention", KEY, "moves between\npositions"), ("MLP", VALUE, "works at\neach position"))):
-            a = first + n * step + s.pick(10, 6)
-            plus = a + s.pick(190, 116)
-            middle = (a + plus) / 2
-            box = way.box(middle, aside, s.pick(120, 112), 40, name, colour)
-            if s.narrow:
-                s.bent([way.at(a), way.at(a, aside), (box.top[0], box.top[1] - 2)], colour)
-                s.bent([box.bottom, way.at(plus, aside), way.at(plus, 15)], colour)
-                s.note((box.middle[0], box.y + 56 + 0), "") if False else None
-            else:
-                s.bent([way.at(a), way.at(a, aside), (box.left[0] - 2, box.left[1])], colour)
-                s.bent([box.right, way.at(plus, aside), way.at(plus, 15)], colour)
-            s.circle(way.at(plus), 12, "+", STREAM, tint=0)
-            s.note((box.middle[0] if not s.narrow else s.width - 12, box.y - 22) if not s.narrow else (way.main + 70, middle), words) if not s.narrow else None
-        s.note(way.at(s.pick(s.left, 18), s.pick(-24, 0)), "residual stream", "start" if not s.narrow else "middle") if not s.narrow else s.note((s.left, 18), "residual stream", "start")
+        way = Spine(s, s.pick(136, 34))
+        step, first, aside = s.pick(290, 176), s.pick(70, 58), s.pick(84, 186)
+        s.arrow(way.at(first - 30), way.at(first + 2 * step - s.pick(22, 14)), STREAM, width=2.5)
+        for n, (words, colour) in enumerate(parts):
+            start = first + n * step
+            plus = start + s.pick(210, 124)
+            box = way.box((start + plus) / 2, aside, 142, 48, words, colour)
+            into, out = s.pick((box.left, box.right), (box.top, box.bottom))
+            s.bent([way.at(start), way.at(start, aside), (into[0] - s.pick(3, 0), into[1] - s.pick(0, 3))], colour)
+            s.bent([out, way.at(plus, aside), way.at(plus, 15)], colour)
+            s.sign(way.at(plus), "+")
+            s.note(way.at(start + s.pick(8, -12), s.pick(42, 60)), "norm", s.pick("start", "middle"))
+        s.note(s.pick((s.left, 162), (s.left, 14)), "residual stream", "start")
 
     alt = (
         "The residual stream runs straight through a block. Attention reads a copy of it, moves information between positions, "
@@ -84,7 +79,6 @@ def attention_read(n_tokens: int = 5) -> Drawing:
         s.note((x, 192), "values", "start")
         out = s.box(last, 206, room, 32, s.pick("Σ *a*_{j} *v*_{j}", "Σ *a*_{j}*v*_{j}"), VALUE)
         s.arrow((end + 2, 222), (out.x - 3, 222), VALUE)
-        s.arrow((query.middle[0], 70), (query.middle[0], 202), ASKED) if False else None
         s.note((s.left, 258), s.pick("what is written: the average of the values, by those weights", "written: the weighted mean of the values"), "start")
 
     alt = (
@@ -107,13 +101,14 @@ def induction_circuit() -> Drawing:
                 s.text((cx, ys[0]), token)
                 continue
             s.box(cx - width / 2, ys[0] - 17, width, 34, token, VALUE if token == "B" else KEY)
-            s.line([(cx, ys[0] - 18), (cx, ys[2] + 0)], "grid", 2)
         after = s.box(columns[1] - s.pick(44, 38), ys[1] - 17, s.pick(88, 76), 34, "after A", KEY)
         out = s.box(columns[3] - s.pick(44, 34), ys[2] - 17, s.pick(88, 68), 34, "next: B", ASKED)
+        s.line([(columns[1], ys[0] - 17), after.bottom], "quiet")
+        s.line([(columns[3], ys[0] - 17), out.bottom], "quiet")
         s.arrow((columns[0], ys[0] - 22), (after.x - 3, ys[1]), KEY, bend=12)
         s.arrow((after.x + after.width + 3, ys[1] - 8), (out.x - 3, ys[2] + 6), ASKED, bend=10)
-        for at, number, colour in (((columns[0] - 8, ys[1] + 8), "1", KEY), ((columns[2] + s.pick(-30, -24), ys[2] + 4), "2", ASKED)):
-            s.circle(at, 11, number, colour, tint=0)
+        s.sign((columns[0] - s.pick(4, 10), ys[1] + 6), "1")
+        s.sign((columns[2] - s.pick(30, 24), ys[2] + 2), "2")
         if not s.narrow:
             for y, words in zip(ys, ("tokens", "layer 1", "layer 2"), strict=True):
                 s.note((s.left, y), words, "start")

@@ -19,19 +19,18 @@ def lstm_state() -> Drawing:
         s.text((s.left + 2, way), "*c*_{0}", anchor="start")
         s.arrow((s.left + 28, way), (s.right, way), STATE, width=2.5)
         for n in range(steps):
-            forget, write, show = (start + n * step + share * step for share in (0.1, 0.43, 0.76))
+            forget, write, show = (start + (n + share) * step for share in s.pick((0.1, 0.45, 0.78), (0.08, 0.5, 0.84)))
             t = n + 1
             for x, sign, words, colour in ((forget, "×", f"*f*_{{{t}}}", FORGET), (write, "+", f"*i*_{{{t}}} *g*_{{{t}}}", WRITE)):
                 wide = 40 if sign == "×" else s.pick(60, 54)
                 box = s.box(x - wide / 2, below - 16, wide, 32, words, colour)
                 s.arrow((x, box.y - 2), (x, way + 14), colour)
-                s.box(x - 11, way - 11, 22, 22, colour="ground", filled=False) if False else None
-                s.circle((x, way), 12, sign, colour="ink", tint=0)
+                s.sign((x, way), sign)
             s.arrow((show, way - 3), (show, top + 19), SHOW)
             s.text((show, top + 4), f"*h*_{{{t}}}")
             s.note((show + 8, (way + top) / 2 + 10), f"*o*_{{{t}}}", "start")
             x = (forget + write) / 2
-            s.text((x, below + 62), f"*x*_{{{t}}}" if t == 1 else f"*x*_{{{t}}}, *h*_{{{t - 1}}}")
+            s.text((x, below + 62), f"*x*_{{{t}}}, *h*_{{{n}}}")
             for to in (forget, write):
                 s.arrow((x + (4 if to > x else -4), below + 50), (to, below + 20), "quiet")
         s.note((s.left, below + 90), s.pick("*f* keeps or forgets, *i* lets the new content *g* in, *o* decides what is shown", "*f* keeps or forgets, *i g* writes, *o* shows"), "start")

@@ -101,9 +101,10 @@ def tspans(words: str, size: float) -> str:
     for kind, piece in runs(words):
         wanted = {"_": 0.25 * size, "^": -0.38 * size}.get(kind, 0.0)
         dy = f' dy="{wanted - shift:.1f}"' if wanted != shift else ""
+        italic = f"; font-family: {FONTS['serif']}; font-style: italic" if piece.isalpha() else ""
         look = {
             "*": f' style="font-family: {FONTS["serif"]}; font-style: italic"',
-            "_": f' style="font-size: {small:g}px"',
+            "_": f' style="font-size: {small:g}px{italic}"',
             "^": f' style="font-size: {small:g}px"',
         }.get(kind, "")
         text = escape(piece)
@@ -209,10 +210,10 @@ class Sheet:
         return Rect(x, y, width, height)
 
     def circle(
-        self, at: Point, radius: float, words: str = "", colour: str = "quiet", *, dashed: bool = False, tint: float = TINT
+        self, at: Point, radius: float, words: str = "", colour: str = "quiet", *, fill: str | None = None, tint: float = TINT
     ) -> Rect:
-        """A circle, with words in its middle."""
-        look = self._look(colour, colour if tint else None, LINE, dashed, tint)
+        """A circle, with words in its middle; `fill` where it is not that of its outline."""
+        look = self._look(colour, fill or colour, LINE, False, tint)
         self._add(f'<circle cx="{at[0]:.1f}" cy="{at[1]:.1f}" r="{radius:.1f}" style="{look}"/>', at[1] + radius)
         if words:
             self.text(at, words)
@@ -227,6 +228,11 @@ class Sheet:
         look = self._look(colour if width else None, fill, width, dashed, tint)
         self._add(f'<path d="{way}" style="{look}; stroke-linejoin: round"/>', max(y for _, y in points))
 
+    def sign(self, at: Point, words: str) -> None:
+        """A small sign, such as + or a number, in a circle that covers what runs through it."""
+        self.circle(at, 12, fill="ground", tint=1)
+        self.text(at, words, SMALL + 1)
+
     def arrow(self, start: Point, end: Point, colour: str = "ink", bend: float = 0.0, width: float = LINE, dashed: bool = False) -> None:
         """An arrow; `bend` moves the middle of its way to the left of its direction (in pixels)."""
         (x0, y0), (x1, y1) = start, end
@@ -236,12 +242,15 @@ class Sheet:
         cy = (y0 + y1) / 2 - 2 * bend * (x1 - x0) / length
         self._curve(start, [(cx, cy)] if bend else [], end, colour, width, dashed)
 
-    def loop(self, centre: Point, radius: float, colour: str = "ink", reach: float = 26) -> None:
-        """An arrow from a circle's top back to it."""
-        x, y = centre
-        start, end = on_rim(centre, radius, (x - 0.7 * radius, y - radius)), on_rim(centre, radius, (x + 0.7 * radius, y - radius))
-        out = y - radius - reach
-        self._curve(start, [(x - 1.5 * radius, out), (x + 1.5 * radius, out)], end, colour, LINE, False)
+    def loop(self, centre: Point, radius: float, degrees: float, colour: str = "ink") -> None:
+        """An arrow from a circle back to it, on the side that `degrees` says (0: right, 90: above)."""
+
+        def place(turn: float, out: float) -> Point:
+            angle = math.radians(degrees + turn)
+            return centre[0] + out * math.cos(angle), centre[1] - out * math.sin(angle)
+
+        controls = [place(38, 2.7 * radius), place(-38, 2.7 * radius)]
+        self._curve(place(30, radius + 1), controls, place(-30, radius + 3), colour, LINE, False)
 
     def bent(self, points: Sequence[Point], colour: str = "ink", width: float = LINE, dashed: bool = False, head: bool = True) -> None:
         """An arrow along straight pieces, its corners rounded."""

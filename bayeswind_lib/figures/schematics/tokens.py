@@ -14,16 +14,18 @@ from bayeswind_lib.figures.schematics.sheet import Rect, Sheet, drawing
 KEY, VALUE, ASKED, OUT = "blue", "orange", "green", "quiet"
 
 
-def row(s: Sheet, x: float, y: float, width: float, gap: float, items: Sequence[tuple[str, str]], height: float = 34) -> list[Rect]:
+def row(
+    s: Sheet, x: float, y: float, width: float, gap: float, items: Sequence[tuple[str, str]], size: float | None = None
+) -> list[Rect]:
     """Tokens side by side, each with its words and colour; "…" alone has no box."""
-    found = []
+    found, height = [], 34.0
     for n, (words, colour) in enumerate(items):
         left = x + n * (width + gap)
         if words == "…":
             s.text((left + width / 2, y + height / 2), words)
             found.append(Rect(left, y, width, height))
         else:
-            found.append(s.box(left, y, width, height, words, colour))
+            found.append(s.box(left, y, width, height, words, colour, size=size))
     return found
 
 
@@ -55,8 +57,8 @@ def bijection_layout(n_pairs: int = 4) -> Drawing:
         width = min(72, (s.right - s.left + gap) / len(names) - gap)
         x = (s.width - len(names) * (width + gap) + gap) / 2
         boxes = row(s, x, 40, width, gap, names)
-        for n, (words, box) in enumerate(zip(("key", "value"), boxes, strict=False)):
-            s.note((box.middle[0], 26), words, "middle" if n == 0 or width > 40 else "start" if False else "middle")
+        for words, box in zip(("key", "value"), boxes, strict=False):
+            s.note((box.middle[0], 26), words)
         base = 164
         for k, box in enumerate(boxes[::2]):
             end = ask(s, box)
@@ -81,7 +83,7 @@ def hmm_layout(n_states: int = 3) -> Drawing:
     beliefs = ((0.2, 0.7, 0.1), (0.6, 0.3, 0.1), (0.15, 0.25, 0.6))
 
     def paint(s: Sheet) -> None:
-        header = [(f"*{m}*_{{{n}}}", colour) for m, colour in (("T", "purple"), ("E", "sky")) for n in range(1, n_states + 1)]
+        header = [(f"*{m}*_{{{n}}}", colour) for m, colour in (("T", "purple"), ("E", VALUE)) for n in range(1, n_states + 1)]
         seen = [("*o*_{1}", VALUE), ("*o*_{2}", VALUE), ("…", OUT), ("*o*_{K}", VALUE)]
         gap = s.pick(10, 8)
         width = s.pick(50, 43)
@@ -90,15 +92,15 @@ def hmm_layout(n_states: int = 3) -> Drawing:
         below = row(s, *places, width, gap, seen)
         s.note((s.left, 26), s.pick("header: rows of the transition and emission matrix", "header: rows of the two matrices"), "start")
         s.note((below[0].x, places[1] - 16), "observations", "start")
-        if s.narrow:
-            s.note((top[n_states // 2].bottom[0], 94), "transition")
-            s.note((top[n_states + n_states // 2].bottom[0], 94), "emission")
+        for n, words in enumerate(("transition", "emission")):
+            middle = (top[n * n_states].x + top[(n + 1) * n_states - 1].x + width) / 2
+            s.note((middle, 92), words)
         base = places[1] + 128
         for box, belief in zip([below[0], below[1], below[3]], beliefs, strict=True):
             end = ask(s, box)
-            s.bars(end[0] - width / 2 - 2, base, width + 4, base - end[1] - 8, belief[:n_states], "purple", dashed=True, top=0.75)
-        note = "the exact belief about the state now"
-        s.note((below[0].x - 18, base - 24), "scored: the belief\nabout the state now", "end") if not s.narrow else s.note((s.width / 2, base + 20), note)
+            s.bars(end[0] - width / 2 + 1, base, width - 2, base - end[1] - 8, belief[:n_states], "purple", dashed=True, top=0.75)
+        at, words = s.pick(((below[0].x - 18, base - 16), "the exact belief\nabout the state now"), ((s.width / 2, base + 20), "the exact belief about the state now"))
+        s.note(at, words, s.pick("end", "middle"))
 
     alt = (
         f"A row of tokens. First a header: {n_states} rows of the transition matrix T and {n_states} rows of the emission matrix E, "
@@ -133,7 +135,7 @@ def regression_layout(n_dims: int = 3) -> Drawing:
         for n, spread in ((0, 0.55), (2, 0.32), (5, 0.15)):
             box = Rect(x + n * (width + gap), top, width, 20 * n_dims)
             ask(s, box)
-            bell(s, box.middle[0], base, width / 2 + gap / 2 + 6, 56, spread)
+            bell(s, box.middle[0], base, (width + gap) / 2 - 2, 56, spread)
         s.note((s.width / 2, base + 22), s.pick("the exact answer: a Gaussian that narrows with every pair", "exact: a Gaussian that narrows\nwith every pair"))
 
     alt = (
@@ -158,20 +160,16 @@ def recall_layout() -> Drawing:
             asked = row(s, s.left + 8, first + 148, width, gap, query)
         else:
             width, gap = 51, 4
-            boxes = row(s, s.left, 88, width, gap, [*mark, *more, *query])
+            boxes = row(s, s.left + 8, 88, width, gap, [*mark, *more, *query], 13)
             stored, asked = boxes[4:8], boxes[8:]
-        (kx, ky), (qx, qy) = (stored[1].top, asked[1].top) if not s.narrow else (stored[1].bottom, asked[1].top)
-        if s.narrow:
-            s.arrow((qx, qy - 4), (kx, ky + 4), KEY)
-            s.note((qx + 12, (ky + qy) / 2), "the same key", "start")
-        else:
-            s.arrow((qx, qy - 4), (kx, ky - 4), KEY, bend=38)
-            s.note(((kx + qx) / 2, 30), "the same key")
+        qx, qy = asked[1].top
+        kx, ky = s.pick(stored[1].top, stored[1].bottom)
+        s.arrow((qx, qy - 4), (kx, ky + s.pick(-4, 4)), KEY, bend=s.pick(-38, 0))
+        s.note(*s.pick((((kx + qx) / 2, 30), "the same key", "middle"), ((qx + 12, (ky + qy) / 2), "the same key", "start")))
         end = ask(s, asked[2])
         s.box(end[0] - width / 2, end[1] + 4, width, 34, "*v*_{2}", VALUE, dashed=True)
-        words = "scored: its value"
-        s.note((end[0] - width / 2 - 12, end[1] + 21), words, "end")
-        s.note((s.left + s.pick(0, 8), s.pick(72, 16)), "stored pairs", "start")
+        s.note((end[0] - width / 2 - 12, end[1] + 21), "scored: its value", "end")
+        s.note((s.left + 8, s.pick(72, 16)), "stored pairs", "start")
 
     alt = (
         "A row of tokens. Stored pairs come first: store, key k1, sep, value v1, then store, key k2, sep, value v2, and more. "
