@@ -7,7 +7,7 @@ import math
 from bayeswind_lib.figures.drawing import Drawing
 from bayeswind_lib.figures.schematics.sheet import Point, Sheet, drawing
 
-SEEN, KEY, ASKED, OUT = "orange", "blue", "green", "quiet"
+SEEN, KEY, ASKED = "orange", "blue", "green"
 
 
 def coverage_staircase(n_values: int = 6) -> Drawing:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bayeswind_lib.figures.drawing import Drawing
-from bayeswind_lib.figures.schematics.sheet import Sheet, drawing, on_rim
+from bayeswind_lib.figures.schematics.sheet import Sheet, drawing
 
-HIDDEN, SEEN, ACT = "purple", "orange", "quiet"
+HIDDEN, SEEN = "purple", "orange"
 EMISSION = ((0.7, 0.2, 0.1), (0.15, 0.7, 0.15), (0.1, 0.3, 0.6))
 TRANSITION = ((0.6, 0.3, 0.1), (0.1, 0.7, 0.2), (0.3, 0.2, 0.5))
 

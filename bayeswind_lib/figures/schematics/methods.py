@@ -6,7 +6,7 @@ from bayeswind_lib.figures.drawing import Drawing
 from bayeswind_lib.figures.schematics.networks import Spine
 from bayeswind_lib.figures.schematics.sheet import Sheet, drawing, on_rim
 
-NETWORK, VALUE, ASKED, OUT = "blue", "orange", "green", "quiet"
+NETWORK, VALUE, ASKED = "blue", "orange", "green"
 
 
 def wind_tunnel() -> Drawing:

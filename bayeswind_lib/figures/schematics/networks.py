@@ -5,7 +5,7 @@ from __future__ import annotations
 from bayeswind_lib.figures.drawing import Drawing
 from bayeswind_lib.figures.schematics.sheet import Rect, Sheet, drawing
 
-KEY, VALUE, ASKED, OUT, STREAM = "blue", "orange", "green", "quiet", "ink"
+KEY, VALUE, ASKED, STREAM = "blue", "orange", "green", "ink"
 
 
 class Spine:
@@ -112,47 +112,47 @@ def induction_circuit() -> Drawing:
         if not s.narrow:
             for y, words in zip(ys, ("tokens", "layer 1", "layer 2"), strict=True):
                 s.note((s.left, y), words, "start")
-        y = s.paragraph(252, "1  The previous-token head tells B that it came after A.")
-        s.paragraph(y + 4, "2  The match head of the second A looks for “after A”, and copies B.")
+        y = s.paragraph(252, "1 The pairing head, a previous-token head, tells B that it came after A.")
+        s.paragraph(y + 4, "2 The match head of the second A looks for “after A”, and copies B.")
 
     alt = (
-        "Tokens A, B, more tokens, and A again. In the first layer a previous-token head carries A to the position of B, which now says: after A. "
+        "Tokens A, B, more tokens, and A again. In the first layer a pairing head, which looks one token back, carries A to the position of B, which now says: after A. "
         "In the second layer a match head at the second A looks for the position that says after A, and copies its token: B is predicted next."
     )
     return drawing("An induction circuit", alt, paint)
 
 
 def elimination_heads(n_values: int = 6) -> Drawing:
-    """Heads that exclude: each seen pair pushes the logit of its value down, and what remains is uniform.
+    """Heads that exclude: each finds its value and pushes the logit down, and what remains is uniform.
 
     Args:
         n_values: how many values there are, 4 to 6; three of them have been seen.
     """
-    seen = (1, 3, 0)
+    seen = (0, 1, 3)
 
     def paint(s: Sheet) -> None:
         step = (s.right - s.left) / n_values
         centre = [s.left + step * (v + 0.5) for v in range(n_values)]
-        wide = s.pick(64, 48)
-        line, down = 118, 46
-        s.note((s.left, 16), "a head for every pair seen", "start")
-        for n, v in enumerate(seen):
-            s.box(centre[v] - wide / 2, 32, wide, 32, f"*x*_{{{n + 1}}} *y*_{{{n + 1}}}", VALUE)
-            s.arrow((centre[v], 68), (centre[v], line + down - 5), "quiet", width=2)
+        wide, line, down, base = s.pick(56, 40), 122, 46, 290
+        s.note((s.left, 16), s.pick("a head for each value; filled: it has found its value among those seen", "a head for each value; filled: found"), "start")
+        for v, x in enumerate(centre):
+            found = v in seen
+            s.box(x - wide / 2, 34, wide, 32, str(v + 1), VALUE if found else "quiet", filled=found)
+            if found:
+                s.arrow((x, 70), (x, line + down - 7), "quiet", width=2)
         s.line([(s.left, line), (s.right, line)], "grid", 1.5)
         for v, x in enumerate(centre):
             s.circle((x, line + (down if v in seen else 0)), 6, colour="quiet" if v in seen else VALUE, tint=0.5)
-        s.note((s.right, line - 18), s.pick("logits at the key asked", "logits"), "end")
-        base = 284
-        s.note((s.left, 196), "softmax", "start")
-        left = n_values - len(seen)
-        s.bars(s.left, base, s.right - s.left, 66, [0.0 if v in seen else 1 / left for v in range(n_values)], VALUE, dashed=True, top=0.36)
+        s.note((s.right, line - 20), "logits", "end")
+        s.note((s.left, 200), "softmax", "start")
+        left = 1 / (n_values - len(seen))
+        s.bars(s.left, base, s.right - s.left, 64, [0.0 if v in seen else left for v in range(n_values)], VALUE, dashed=True, top=left)
         for v, x in enumerate(centre):
             s.text((x, base + 16), str(v + 1), 13, colour="quiet" if v in seen else "ink")
         s.note((s.width / 2, base + 38), s.pick("what remains is equally likely: the exact answer", "what remains is equally likely"))
 
     alt = (
-        f"Logits of {n_values} values, all at one height. Three pairs have been seen, and a head for each pushes the logit of its value down. "
-        f"After the softmax those three have no probability, and the other {n_values - len(seen)} are equally likely, which is the exact answer."
+        f"A head for each of {n_values} values. Three of them have found their value among those seen, and each pushes the logit of that value down; the others "
+        f"do nothing. After the softmax the three have no probability, and the other {n_values - len(seen)} are equally likely, which is the exact answer."
     )
     return drawing("Elimination heads", alt, paint)

@@ -90,7 +90,7 @@ def hmm_layout(n_states: int = 3) -> Drawing:
         top = row(s, s.left, 42, width, gap, header)
         places = (top[-1].x + width + s.pick(34, 0), 42) if not s.narrow else (s.left + 51, 138)
         below = row(s, *places, width, gap, seen)
-        s.note((s.left, 26), s.pick("header: rows of the transition and emission matrix", "header: rows of the two matrices"), "start")
+        s.note((s.left, 26), "header: rows of the two matrices", "start")
         s.note((below[0].x, places[1] - 16), "observations", "start")
         for n, words in enumerate(("transition", "emission")):
             middle = (top[n * n_states].x + top[(n + 1) * n_states - 1].x + width) / 2
