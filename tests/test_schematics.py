@@ -9,20 +9,26 @@ from xml.etree import ElementTree
 import pytest
 
 from bayeswind_lib.figures import schematics
-from bayeswind_lib.figures.drawing import PALETTE, Drawing
+from bayeswind_lib.figures.schematics.drawing import PALETTE, Drawing
 from bayeswind_lib.figures.schematics.sheet import NARROW, WIDE, Sheet, drawing, index_size, runs, text_width
 from _support_browser import chromium
+from bayeswind_figures import layouts, numbers_in, words_in
 
 SVG = "{http://www.w3.org/2000/svg}"
 LEAST = 12  # pixels of the smallest letter, on a page of 390 pixels
 COLUMN = 342  # what a page of 390 pixels leaves for a figure
 COLOUR = re.compile(r"(?:^|; )(?:fill|stroke|background): ([^;]+)")
-DRAWN = [(name, which) for name in schematics.__all__ for which in ("svg", "narrow")]
+DRAWN = [(name, which) for name in schematics.__all__ for which in ("wide", "narrow")]
 
 
 def svg_of(name: str, which: str) -> str:
     """One layout of a schematic."""
     return getattr(getattr(schematics, name)(), which)
+
+
+def tidy(svg: str) -> str:
+    """An SVG as a parser writes it."""
+    return ElementTree.tostring(ElementTree.fromstring(svg), encoding="unicode")
 
 
 def words_of(text: ElementTree.Element) -> str:
@@ -55,9 +61,10 @@ def meet(a, b, room: float = 0.0) -> bool:
 def test_what_a_notebook_and_a_page_get(name):
     found = getattr(schematics, name)()
     assert isinstance(found, Drawing) and len(found.title) < 50 and 80 < len(found.alt) < 500
-    data, facts = found._repr_mimebundle_()
-    assert data == {"image/svg+xml": found.svg, "text/plain": found.alt}
-    assert facts == {"image/svg+xml": {"alt": found.alt, "narrow": found.narrow}}
+    assert found._repr_mimebundle_() == {"image/svg+xml": found.svg, "text/plain": repr(found)}
+    text = found.svg
+    assert (words_in(text), numbers_in(text)) == (found.alt, "")
+    assert layouts(text) == [tidy(found.wide), tidy(found.narrow)]
     again = getattr(schematics, name)()
     assert (again.svg, again.narrow) == (found.svg, found.narrow)
 
@@ -68,18 +75,18 @@ def test_every_schematic_is_public_and_has_its_own_words():
     assert all(getattr(schematics, name).__doc__ for name in schematics.__all__)
 
 
-def test_a_saved_drawing_is_the_wide_one(tmp_path):
+def test_a_drawing_is_saved_with_both_layouts(tmp_path):
     one = schematics.wind_tunnel()
     one.save(tmp_path / "one.svg")
     assert (tmp_path / "one.svg").read_text("utf-8").strip() == one.svg
     with pytest.raises(ValueError, match="alt is empty"):
-        Drawing("title", " ", one.svg)
+        Drawing("title", " ", one.wide, one.narrow)
 
 
 @pytest.mark.parametrize(("name", "which"), DRAWN)
 def test_an_svg_is_an_image_with_words_and_the_pages_colours(name, which):
     root = ElementTree.fromstring(svg_of(name, which))
-    width = WIDE if which == "svg" else NARROW
+    width = WIDE if which == "wide" else NARROW
     assert (root.tag, root.get("role"), root.get("class")) == (f"{SVG}svg", "img", "bw-figure")
     assert root.get("aria-label") == getattr(schematics, name)().alt
     assert root.get("viewBox") == f"0 0 {width} {root.get('height')}" and root.get("width") == str(width) <= "640"
@@ -110,7 +117,7 @@ SIZES = {
 
 @pytest.mark.parametrize(("name", "size"), [(name, size) for name, sizes in SIZES.items() for size in sizes])
 def test_other_sizes_stay_inside_too(name, size):
-    for svg in (getattr(getattr(schematics, name)(size), which) for which in ("svg", "narrow")):
+    for svg in (getattr(getattr(schematics, name)(size), which) for which in ("wide", "narrow")):
         root = ElementTree.fromstring(svg)
         places = [estimated(text) for text in root.iter(f"{SVG}text")]
         assert all(p[0] >= 0 and p[2] <= float(root.get("width")) for p in places)
@@ -119,7 +126,7 @@ def test_other_sizes_stay_inside_too(name, size):
 
 def test_exact_answers_are_dashed_and_nothing_else_is():
     """The exact posterior's mark: without it a drawing would say something else than the plots do."""
-    dashed = {name for name in schematics.__all__ if "stroke-dasharray" in svg_of(name, "svg")}
+    dashed = {name for name in schematics.__all__ if "stroke-dasharray" in svg_of(name, "wide")}
     assert dashed == {
         "bijection_layout", "coverage_staircase", "elimination_heads", "filter_step", "gaussian_update", "hmm_layout",
         "recall_layout", "regression_layout", "wind_tunnel",
@@ -144,7 +151,7 @@ def test_markup():
 def test_a_sheet_grows_with_what_is_drawn():
     seen = []
     found = drawing("a box", "a box", lambda s: seen.append(s.narrow) or s.box(20, 20, 60, 40, "box"))
-    assert seen == [False, True] and 'height="72"' in found.svg and 'viewBox="0 0 340 72"' in found.narrow
+    assert seen == [False, True] and 'height="72"' in found.wide and 'viewBox="0 0 340 72"' in found.narrow
 
 
 # --- in a browser --------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ drawn, and no global setting of it is changed.
 
 from __future__ import annotations
 
+from bayeswind_lib.figures import schematics
 from bayeswind_lib.figures.bars import distributions
 from bayeswind_lib.figures.curves import (
     entropy_by_position,
@@ -55,6 +56,7 @@ __all__ = [
     "quantity",
     "roc_plane",
     "scatter_two_measures",
+    "schematics",
     "simplex_clouds",
     "simplex_trails",
     "stacked",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from bayeswind_lib.figures.drawing import Drawing
+from bayeswind_lib.figures.schematics.drawing import Drawing
 from bayeswind_lib.figures.schematics.sheet import Point, Sheet, drawing
 
 SEEN, KEY, ASKED = "orange", "blue", "green"

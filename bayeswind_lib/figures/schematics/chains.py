@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bayeswind_lib.figures.drawing import Drawing
+from bayeswind_lib.figures.schematics.drawing import Drawing
 from bayeswind_lib.figures.schematics.sheet import Sheet, drawing
 
 HIDDEN, SEEN = "purple", "orange"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bayeswind_lib.figures.drawing import Drawing
+from bayeswind_lib.figures.schematics.drawing import Drawing
 from bayeswind_lib.figures.schematics.sheet import Sheet, drawing
 
 STATE, FORGET, WRITE, SHOW = "blue", "quiet", "orange", "green"

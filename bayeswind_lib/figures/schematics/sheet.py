@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from bayeswind_lib.figures.drawing import FONTS, PALETTE, Drawing, svg_text
+from bayeswind_lib.figures.schematics.drawing import FONTS, PALETTE, Drawing, svg_text
 
 WIDE, NARROW = 640, 340  # of the two sheets
 MARGIN = 12

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from bayeswind_lib.figures.drawing import Drawing
+from bayeswind_lib.figures.schematics.drawing import Drawing
 from bayeswind_lib.figures.schematics.sheet import Rect, Sheet, drawing
 
 KEY, VALUE, ASKED, OUT = "blue", "orange", "green", "quiet"
