@@ -276,7 +276,7 @@ def _paint_two(axes, names: list[str], columns: list[np.ndarray], words: list[st
     axes.set_yticks(rows, [wrapped(name, axes, 26) for name in names])
     axes.set_ylim(-0.6, len(names) - 0.4)
     axes.grid(axis="y", visible=False)
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2, borderaxespad=0.2, columnspacing=1.4, handletextpad=0.3)
+    axes.figure.legend(loc="outside upper left", ncols=2, columnspacing=1.2, handletextpad=0.3)
 
 
 def _value(score, measure: str) -> float:
