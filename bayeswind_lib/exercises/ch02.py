@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 import secrets
 from collections import Counter
-from collections.abc import Callable
 from functools import partial
 from itertools import permutations, product
 
@@ -160,8 +159,9 @@ def check_head(answer) -> Report:
         got = [tuple(torch.as_tensor(part).shape) for part in answer(5)]
         if len(got) != 4:
             return f"the result has {len(got)} parts, expected four matrices: W_Q, W_K, W_V, W_O"
-        Q, K, V, O = got
-        fits = len(Q) == len(K) == len(V) == len(O) == 2 and Q == K and Q[0] == V[0] == 6 and V[1] == O[0] and O[1] == 5
+        query, key, value, output = got
+        fits = all(len(shape) == 2 for shape in got) and query == key and query[0] == value[0] == 6
+        fits = fits and value[1] == output[0] and output[1] == 5
         return None if fits else f"for V = 5 the matrices have shapes {got}, expected (6, d), (6, d), (6, m), (m, 5)"
 
     def on(n_values, rng):
