@@ -267,7 +267,7 @@ def two_measures(scores: Mapping[str, object], first: str = "entropy_mae", secon
 
 
 def _paint_two(axes, names: list[str], columns: list[np.ndarray], words: list[str], limits: Range) -> None:
-    looks = [{"marker": "o", "color": COLOURS[3], "markersize": 12}, {"marker": "D", "color": COLOURS[1], "markersize": 6.5}]
+    looks = [{"marker": "o", "color": COLOURS[3], "markersize": 14}, {"marker": "D", "color": COLOURS[1], "markersize": 6.5}]
     rows = np.arange(len(names))[::-1]
     places = [limits.place(column) for column in columns]
     axes.hlines(rows, *places, color=GREY, linewidth=2.2, alpha=0.6)
