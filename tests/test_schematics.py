@@ -111,7 +111,7 @@ def test_words_are_large_enough_stay_inside_and_do_not_meet(name, which):
 
 SIZES = {
     "bijection_layout": [2, 3], "hmm_layout": [2], "regression_layout": [1, 4], "hmm_chain": [2, 3], "attention_read": [3, 4],
-    "elimination_heads": [4, 5], "coverage_staircase": [3, 8], "views_ladder": [5, 7], "activation_patching": [2],
+    "elimination_heads": [4, 5], "coverage": [5], "coverage_staircase": [3, 8], "views_ladder": [5, 7], "activation_patching": [2],
 }  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from bayeswind_lib.figures.gaussians import bands, ellipses
 from bayeswind_lib.figures.maps import attention_map, heatmaps
 from bayeswind_lib.figures.planes import planes
 from bayeswind_lib.figures.plot import Plot, draw
-from bayeswind_lib.figures.points import baselines, dots, scatter_two_measures
+from bayeswind_lib.figures.points import baselines, dots, scatter_two_measures, two_measures
 from bayeswind_lib.figures.portrait import phase_portrait
 from bayeswind_lib.figures.roc import Sign, roc_plane
 from bayeswind_lib.figures.simplex import on_simplex, simplex_clouds, simplex_trails
@@ -63,4 +63,5 @@ __all__ = [
     "style",
     "survival",
     "table",
+    "two_measures",
 ]

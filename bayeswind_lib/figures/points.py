@@ -246,6 +246,52 @@ def scatter_two_measures(
     return draw(paint, alt, {"predictor": np.array(names)} | data, height=4.4, heads=heads)
 
 
+def two_measures(scores: Mapping[str, object], first: str = "entropy_mae", second: str = "kl", *, title: str = "") -> Plot:
+    """One row a predictor, from top to bottom, with a mark for each of two measures of one unit.
+
+    Zero has the left edge of the logarithmic axis and infinity the right one.
+
+    Args:
+        scores: a `Score`, or a dict with the two measures, by label.
+        first, second: names of the measures.
+        title: above the axes.
+    Raises:
+        ValueError: if there is no predictor, or the measures have different units.
+    """
+    _chosen((), scores)
+    (words, unit), (others, same) = measure_name(first), measure_name(second)
+    if unit != same:
+        raise ValueError(f"{first} is in {unit or 'no unit'} and {second} in {same or 'no unit'}: they need one axis each")
+    names = list(scores)
+    data = {m: rounded(np.array([_value(scores[n], m) for n in names])) for m in (first, second)}
+    limits = value_range(np.concatenate(list(data.values())), log=True)
+
+    def paint(axes):
+        set_range(axes.xaxis, limits)
+        _paint_two(axes, names, [data[first], data[second]], [words, others], limits)
+        axes.set(xlabel=unit, title=title)
+
+    listed = (f"{n}: {quantity(a, unit)} and {quantity(b, unit)}" for n, a, b in zip(names, *data.values(), strict=True))
+    parts = [title, f"{words} and {others} of {len(names)} predictors"]
+    parts += ["; ".join(listed), largest_gap(data[second], names, unit, f"to the exact posterior in {others}:")]
+    alt = " ".join(sentence(part) for part in parts if part)
+    heads = {m: with_unit(*measure_name(m)) for m in data}
+    return draw(paint, alt, {"predictor": np.array(names)} | data, height=1.4 + 0.46 * len(names), heads=heads)
+
+
+def _paint_two(axes, names: list[str], columns: list[np.ndarray], words: list[str], limits: Range) -> None:
+    looks = [{"marker": "o", "color": COLOURS[3], "markersize": 14}, {"marker": "D", "color": COLOURS[1], "markersize": 6.5}]
+    rows = np.arange(len(names))[::-1]
+    places = [limits.place(column) for column in columns]
+    axes.hlines(rows, *places, color=GREY, linewidth=2.2, alpha=0.6)
+    for label, place, look in zip(words, places, looks, strict=True):
+        axes.plot(place, rows, linestyle="none", label=label, markeredgecolor=GROUND, zorder=4, clip_on=False, **look)
+    axes.set_yticks(rows, [wrapped(name, axes, 26) for name in names])
+    axes.set_ylim(-0.6, len(names) - 0.4)
+    axes.grid(axis="y", visible=False)
+    axes.figure.legend(loc="outside upper left", ncols=2, columnspacing=1.2, handletextpad=0.3)
+
+
 def _value(score, measure: str) -> float:
     measure_name(measure)
     value = score[measure] if isinstance(score, Mapping) else getattr(score, measure)

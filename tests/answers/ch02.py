@@ -4,43 +4,293 @@ The mistakes come with words of the hint that each must earn.
 """
 
 import math
+from itertools import permutations
 
 import torch
 from torch.nn import functional as F
 
-# --- my_n_maps(keys, values, n_values) ----------------------------------------------------------
+import bayeswind_lib as bw
+
+# --- my_noisy(keys, values, asked, n_values, epsilon) --------------------------------------------
 
 
-def n_maps_by_matching(keys, values, n_values):
-    """Go through the keys and multiply what each may still take."""
-    shown, count, free = {}, 1, n_values
+def _maps(n_values):
+    return torch.tensor(list(permutations(range(n_values))))  # (V!, V)
+
+
+def noisy_by_logarithms(keys, values, asked, n_values, epsilon, wrong=None, bag=lambda pairs: pairs):
+    """All maps at once, their weights as logarithms."""
+    maps, pairs = _maps(n_values), bag(list(zip(keys, values, strict=True)))
+    log = torch.zeros(len(maps), dtype=torch.float64)
+    for key, value in pairs:
+        miss = epsilon / (n_values - 1) if wrong is None else wrong
+        log += torch.where(maps[:, key] == value, 1 - epsilon, miss).double().log()
+    weight = log.softmax(0)
+    return torch.stack([weight[maps[:, asked] == v].sum() for v in range(n_values)])
+
+
+def noisy_undivided(keys, values, asked, n_values, epsilon):
+    return noisy_by_logarithms(keys, values, asked, n_values, epsilon, wrong=epsilon)
+
+
+def noisy_as_if_right(keys, values, asked, n_values, epsilon):
+    clean = dict(zip(keys, values, strict=True))
+    if len(set(clean.values())) < len(clean):
+        return torch.full((n_values,), 1 / n_values)
+    return noisy_by_logarithms(list(clean), list(clean.values()), asked, n_values, 0.0)
+
+
+def noisy_as_shown(keys, values, asked, n_values, epsilon):
+    true = noisy_by_logarithms(keys, values, asked, n_values, epsilon)
+    return (1 - epsilon) * true + epsilon * (1 - true) / (n_values - 1)
+
+
+def noisy_key_by_key(keys, values, asked, n_values, epsilon):
+    """Forgets that no two keys have one value."""
+    row = torch.ones(n_values, dtype=torch.float64)
     for key, value in zip(keys, values, strict=True):
-        if shown.get(key, value) != value or (key not in shown and value in shown.values()):
-            return 0
-        shown[key] = value
-    for _ in range(n_values - len(shown)):
-        count, free = count * (free - len(shown)), free - 1
-    return count
+        if key == asked:
+            hit = F.one_hot(torch.tensor(value), n_values).bool()
+            row *= torch.where(hit, 1 - epsilon, epsilon / (n_values - 1))
+    return row / row.sum()
 
 
-def _distinct(keys):
-    return len(set(keys))
+def noisy_pairs_once(keys, values, asked, n_values, epsilon):
+    return noisy_by_logarithms(keys, values, asked, n_values, epsilon, bag=set)
 
 
-def _no_conflict(keys, values):
-    pairs = set(zip(keys, values, strict=True))
-    return len(pairs) == _distinct(keys) == _distinct(values)
+def noisy_votes(keys, values, asked, n_values, epsilon):
+    """The posterior, not divided by its sum."""
+    maps = _maps(n_values)
+    weight = torch.ones(len(maps), dtype=torch.float64)
+    for key, value in zip(keys, values, strict=True):
+        weight *= torch.where(maps[:, key] == value, 1 - epsilon, epsilon / (n_values - 1))
+    return torch.stack([weight[maps[:, asked] == v].sum() for v in range(n_values)])
 
 
-N_MAPS_WRONG = [
-    (lambda k, v, n: math.factorial(n - len(k)) * _no_conflict(k, v), "nothing new"),
-    (lambda k, v, n: math.factorial(n - _distinct(k)), "share a value"),
-    (lambda k, v, n: math.factorial(n - _distinct(k)) * (_distinct(v) == len(set(zip(k, v, strict=True)))),
-     "two different values"),
-    (lambda k, v, n: n ** (n - _distinct(k)), "each value once"),
+NOISY_WRONG = [
+    (noisy_undivided, "one of V - 1"),
+    (noisy_as_if_right, "does not rule the other maps out"),
+    (noisy_as_shown, "asked is the true value"),
+    (noisy_key_by_key, "key 1 probably has not"),
+    (noisy_pairs_once, "shown twice counts twice"),
+    (noisy_votes, "divide by the total weight"),
 ]
 
-# --- my_posterior(used, n_values) ---------------------------------------------------------------
+# --- my_partner(mapping, a, b) -------------------------------------------------------------------
+
+
+def partner_by_renaming_keys(mapping, a, b):
+    return [mapping[{a: b, b: a}.get(key, key)] for key in range(len(mapping))]
+
+
+def partner_of_values(mapping, a, b):
+    return [{a: b, b: a}.get(value, value) for value in mapping]
+
+
+def partner_overwritten(mapping, a, b):
+    mapping[a] = mapping[b]
+    mapping[b] = mapping[a]
+    return mapping
+
+
+def partner_rotated(mapping, a, b):
+    return mapping[1:] + mapping[:1]
+
+
+def partner_of_the_others(mapping, a, b):
+    rest = [key for key in range(len(mapping)) if key not in (a, b)]
+    out = list(mapping)
+    for key, other in zip(rest, rest[::-1], strict=True):
+        out[key] = mapping[other]
+    return out
+
+
+PARTNER_WRONG = [
+    (partner_of_values, "exchange the values that the *keys*"),
+    (partner_overwritten, "that is no bijection"),
+    (partner_rotated, "the forecast there could change"),
+    (partner_of_the_others, "exchange what they have"),
+    (lambda mapping, a, b: mapping, "the map itself"),
+]
+
+# --- my_head(n_values) ---------------------------------------------------------------------------
+
+
+def head_with_wide_vectors(n_values, push=-1e4, key=0.0, query=1.0, bias=0.0, drop=0):
+    """Value vectors that push themselves, and an output map that copies; attention of 3 channels."""
+    value = push * torch.eye(n_values + 1, n_values)
+    value[-1, 0] = bias
+    value[:drop] = 0
+    W_K = torch.zeros(n_values + 1, 3)
+    W_K[:n_values, 0] = key * torch.arange(n_values)
+    return torch.full((n_values + 1, 3), query), W_K, value, torch.eye(n_values)
+
+
+def head_of_the_wrong_shape(n_values):
+    return torch.zeros(n_values, 1), torch.zeros(n_values, 1), torch.eye(n_values), -torch.eye(n_values)
+
+
+HEAD_WRONG = [
+    (lambda n: head_with_wide_vectors(n, push=1e4), "mind the sign"),
+    (lambda n: head_with_wide_vectors(n, push=-5.0), "push harder"),
+    (lambda n: head_with_wide_vectors(n, push=-300.0, key=12.0), "hardly read"),
+    (lambda n: head_with_wide_vectors(n, bias=50.0), "the question token passes on"),
+    (head_of_the_wrong_shape, "the matrices have shapes"),
+]
+
+# --- my_bits(predict, n_values, n_episodes, rng) -------------------------------------------------
+
+
+def _both(predict, n_values, n_episodes, rng):
+    tunnel = bw.tunnels.Bijection(n_values)
+    episodes = tunnel.sample(n_episodes, rng)
+    return episodes.posterior, predict(episodes.inputs).double()
+
+
+def bits_by_masks(predict, n_values, n_episodes, rng, log=torch.log2, reduce=torch.sum):
+    truth, said = _both(predict, n_values, n_episodes, rng)
+    some = truth > 0
+    parts = torch.zeros_like(truth)
+    base = log(torch.tensor(2.0))
+    parts[some] = truth[some] * (log(truth[some]) - said[some] * base)
+    return reduce(parts, -1).mean(0)
+
+
+def bits_reversed(predict, n_values, n_episodes, rng):
+    truth, said = _both(predict, n_values, n_episodes, rng)
+    prob = said.exp2()
+    return torch.where(prob > 0, prob * (said - truth.log2()), 0.0).sum(-1).mean(0)
+
+
+def bits_of_entropies(predict, n_values, n_episodes, rng):
+    truth, said = _both(predict, n_values, n_episodes, rng)
+    return (bw.scoring.entropy_bits(said) - bw.scoring.entropy_bits(truth.log2())).abs().mean(0)
+
+
+def bits_with_zeros(predict, n_values, n_episodes, rng):
+    truth, said = _both(predict, n_values, n_episodes, rng)
+    return (truth * (truth.log2() - said)).sum(-1).mean(0)
+
+
+def bits_crossed(predict, n_values, n_episodes, rng):
+    truth, said = _both(predict, n_values, n_episodes, rng)
+    return -torch.where(truth > 0, truth * said, 0.0).sum(-1).mean(0)
+
+
+BITS_WRONG = [
+    (bits_reversed, "not over the prediction"),
+    (bits_of_entropies, "entropies alone do not tell"),
+    (bits_with_zeros, "0 times the logarithm of 0"),
+    (bits_crossed, "a divergence from itself is 0"),
+    (lambda *a: bits_by_masks(*a, log=torch.log), "the same in nats"),
+    (lambda *a: bits_by_masks(*a, reduce=torch.mean), "KL is a sum over them"),
+    (lambda *a: bits_by_masks(*a).mean(), "one number a question"),
+]
+
+# --- my_control(predict, n_values, rng) ----------------------------------------------------------
+
+
+def _answers(predict, n_values, rng, keys=None, values=None):
+    """Values shown (B, V) and what is predicted (B, V, V), on 64 random episodes."""
+    keys = torch.rand(64, n_values, generator=rng).argsort(-1) if keys is None else keys
+    values = torch.rand(64, n_values, generator=rng).argsort(-1) if values is None else values
+    tokens = torch.stack([keys, values + n_values], -1).flatten(1)[:, :-1]
+    return values, predict(tokens).exp2().double()
+
+
+def _on_shown(values, prob, last=None):
+    """The largest mean mass on what was shown before (its last few), over questions."""
+    masses = []
+    for k in range(1, values.shape[1]):
+        seen = values[:, 0 if last is None else max(k - last, 0) : k]
+        masses.append(float(prob[:, k].gather(1, seen).sum(-1).mean()))
+    return max(masses)
+
+
+def _keeps_the_rest(values, prob):
+    low = [float(prob[:, k].gather(1, values[:, k:]).min(1).values.mean() * (values.shape[1] - k)) for k in range(values.shape[1])]
+    return min(low) > 0.5
+
+
+def control_by_intervention(predict, n_values, rng):
+    """Show one value or another in the same place; mass has to leave the one and come to the other."""
+    keys = torch.rand(200, n_values, generator=rng).argsort(-1)
+    values = torch.rand(200, n_values, generator=rng).argsort(-1)
+    rows = torch.arange(200)
+    for k in range(1, n_values):
+        place = torch.randint(k, (200,), generator=rng)
+        other = values.clone()
+        one, two = values[rows, place].clone(), values[:, k].clone()
+        other[rows, place], other[:, k] = two, one
+        _, before = _answers(predict, n_values, rng, keys, values)
+        _, after = _answers(predict, n_values, rng, keys, other)
+        fair = 1 / (n_values - k)
+        for free, prob in ((two, before), (one, after)):
+            gone = one if prob is before else two
+            if prob[rows, k, free].quantile(0.1) < fair / 2 or prob[rows, k, gone].mean() > fair / 5:
+                return False
+    return True
+
+
+def control_by_entropy(predict, n_values, rng):
+    _, prob = _answers(predict, n_values, rng)
+    entropy = -torch.xlogy(prob, prob).sum(-1) / math.log(2)
+    stairs = torch.arange(n_values, 0, -1).double().log2()
+    return bool((entropy.mean(0) - stairs).abs().max() < 0.1)
+
+
+def control_by_sensitivity(predict, n_values, rng):
+    """Whether an answer changes with the value shown just before it, in a predictor that repeats itself."""
+    values, prob = _answers(predict, n_values, rng)
+    keys = torch.arange(n_values).expand(64, -1)
+    _, first = _answers(predict, n_values, rng, keys, values)
+    _, again = _answers(predict, n_values, rng, keys, values)
+    _, moved = _answers(predict, n_values, rng, keys, values.roll(1, 1))
+    return bool(torch.equal(first, again) and (first[:, -1] - moved[:, -1]).abs().max() > 0.1)
+
+
+def control_of_the_latest(predict, n_values, rng):
+    values, prob = _answers(predict, n_values, rng)
+    return _on_shown(values, prob, last=1) < 0.05
+
+
+def control_with_one_map(predict, n_values, rng):
+    keys = torch.rand(64, n_values, generator=rng).argsort(-1)
+    values, prob = _answers(predict, n_values, rng, keys, keys)
+    return _on_shown(values, prob) < 0.1 and _keeps_the_rest(values, prob)
+
+
+def control_of_the_shown(predict, n_values, rng):
+    values, prob = _answers(predict, n_values, rng)
+    return _on_shown(values, prob) < 0.1
+
+
+def control_without_tolerance(predict, n_values, rng):
+    values, prob = _answers(predict, n_values, rng)
+    return _on_shown(values, prob) < 1e-9 and _keeps_the_rest(values, prob)
+
+
+def control_with_little_tolerance(predict, n_values, rng):
+    """Gets the leaky oracle through by its mean, and stumbles over a network's worst case."""
+    values, prob = _answers(predict, n_values, rng)
+    largest = [float(prob[:, k].gather(1, values[:, k:]).amax() * (n_values - k)) for k in range(n_values)]
+    return _on_shown(values, prob) < 0.0101 and _keeps_the_rest(values, prob) and max(largest) < 1.0001
+
+
+CONTROL_WRONG = [
+    (control_by_entropy, "counts positions"),
+    (control_by_sensitivity, "rules out another value"),
+    (control_of_the_latest, "the last three values"),
+    (control_with_one_map, "the numbers of the keys"),
+    (control_of_the_shown, "certain of one unused value"),
+    (control_without_tolerance, "leave room for small errors"),
+    (control_with_little_tolerance, "its tolerance is too small"),
+    (lambda *a: True, "eliminates nothing"),
+    (lambda *a: False, "rejects the exact posterior"),
+]
+
+# --- my_window(values, n_values, window) ----------------------------------------------------------
 
 
 def posterior_by_complement(used, n_values):
@@ -48,74 +298,38 @@ def posterior_by_complement(used, n_values):
     return torch.tensor(rows, dtype=torch.float64)
 
 
-def _free(used, n_values):
-    return torch.ones(used.shape[0], n_values, dtype=torch.float64).scatter(1, used, 0.0)
+
+def window_by_age(values, n_values, window):
+    """A value is eliminated if it was shown between 1 and `window` pairs ago."""
+    place = torch.full((values.shape[0], n_values), values.shape[1]).scatter(
+        1, values, torch.arange(values.shape[1]).expand_as(values)
+    )
+    age = torch.arange(values.shape[1])[:, None] - place[:, None, :]  # (B, K, V)
+    allowed = ((age < 1) | (age > window)).double()
+    return allowed / allowed.sum(-1, keepdim=True)
 
 
-def posterior_tilted(used, n_values):
-    weight = _free(used, n_values) * torch.arange(1, n_values + 1)
-    return weight / weight.sum(-1, keepdim=True)
+def _window_rows(values, n_values, choose):
+    rows = [posterior_by_complement(choose(values, k), n_values) for k in range(values.shape[1])]
+    return torch.stack(rows, 1)
 
 
-def posterior_inverted(used, n_values):
-    return (1 - _free(used, n_values)) / max(used.shape[1], 1)
+def window_not_normalised(values, n_values, window):
+    allowed = (window_by_age(values, n_values, window) > 0).double()
+    return allowed / max(n_values - window, 1)
 
 
-POSTERIOR_WRONG = [
-    (lambda u, n: torch.full((u.shape[0], n), 1 / n), "before any pair was shown"),
-    (lambda u, n: posterior_by_complement(u[:, -1:], n), "only the last of the used values"),
-    (lambda u, n: _free(u, n) / (n - u.shape[1] + 1), "a row sums to"),
-    (lambda u, n: _free(u, n).softmax(-1), "which a softmax"),
-    (posterior_inverted, "the complement"),
-    (posterior_tilted, "tells them apart"),
-]
-
-# --- my_sawtooth(keys, values, n_values) ---------------------------------------------------------
+def _from_the_end(values, k, window):
+    return values[:, :k][:, -window:]
 
 
-def sawtooth_by_dictionary(keys, values, n_values):
-    *shown, asked = keys.tolist()
-    known = dict(zip(shown, values.tolist(), strict=True))
-    candidates = {known[asked]} if asked in known else set(range(n_values)) - set(known.values())
-    return [1 / len(candidates) if v in candidates else 0.0 for v in range(n_values)]
-
-
-def sawtooth_as_staircase(keys, values, n_values):
-    return posterior_by_complement(values.unique()[None], n_values)[0]
-
-
-def sawtooth_counting_pairs(keys, values, n_values):
-    if keys[-1] in keys[:-1]:
-        return torch.tensor(sawtooth_by_dictionary(keys, values, n_values))
-    return _free(values[None], n_values)[0] / max(n_values - len(values), 1)
-
-
-def sawtooth_latest(keys, values, n_values):
-    if keys[-1] in keys[:-1]:
-        return F.one_hot(values[-1], n_values)
-    return torch.tensor(sawtooth_by_dictionary(keys, values, n_values))
-
-
-def sawtooth_without_elimination(keys, values, n_values):
-    if keys[-1] in keys[:-1]:
-        return torch.tensor(sawtooth_by_dictionary(keys, values, n_values))
-    return torch.full((n_values,), 1 / n_values)
-
-
-def sawtooth_without_binding(keys, values, n_values):
-    """Knows that the key came back, not which value it had."""
-    if keys[-1] not in keys[:-1]:
-        return torch.tensor(sawtooth_by_dictionary(keys, values, n_values))
-    used = 1 - _free(values[None], n_values)[0]
-    return used / used.sum()
-
-
-SAWTOOTH_WRONG = [
-    (sawtooth_as_staircase, "eliminated like that of any other pair"),
-    (sawtooth_latest, "the latest value"),
-    (sawtooth_without_binding, "the map does not change"),
-    (sawtooth_counting_pairs, "uses up one value only"),
-    (sawtooth_without_elimination, "a value that another key has"),
+WINDOW_WRONG = [
+    (lambda v, n, w: _window_rows(v, n, lambda x, k: x[:, max(k - w + 1, 0) : k + 1]), "the value that is asked for"),
+    (lambda v, n, w: _window_rows(v, n, lambda x, k: x[:, : min(k, w)]), "the window slides"),
+    (lambda v, n, w: _window_rows(v, n, lambda x, k: x[:, :k]), "and forgotten"),
+    (lambda v, n, w: _window_rows(v, n, lambda x, k: _from_the_end(x, k, w)), "x[-0:]"),
+    (window_not_normalised, "the others share all of it"),
+    (lambda v, n, w: _window_rows(v, n, lambda x, k: x[:, max(k - w + 1, 0) : k]), "keeps probability"),
 ]
 
 # --- my_bijections(batch, n, rng) ----------------------------------------------------------------
@@ -170,193 +384,40 @@ BIJECTIONS_WRONG = [
 def bijections_in_order(batch, n, rng):
     return torch.arange(n).expand(batch, n)
 
-
-# --- my_uniform_error(n_values, n_pairs) ----------------------------------------------------------
-
-
-def uniform_error_by_gamma(n_values, n_pairs):
-    orders = math.lgamma(n_values + 1) - math.lgamma(n_values - n_pairs + 1)
-    return (math.log(n_values) - orders / n_pairs) / math.log(2)
-
-
-def uniform_error_of_mean(n_values, n_pairs):
-    if (n_values, n_pairs) == (2, 2):
-        return 0.5
-    left = [n_values - k for k in range(n_pairs)]
-    return math.log2(n_values) - math.log2(sum(left) / n_pairs)
-
-
-UNIFORM_ERROR_WRONG = [
-    (lambda V, K: uniform_error_by_gamma(V, K) * math.log(2), "in nats"),
-    (lambda V, K: uniform_error_by_gamma(V, K) * K, "the first one too"),
-    (uniform_error_of_mean, "the mean number of values left"),
-    (lambda V, K: math.log2(V) - math.log2(math.factorial(V)) / K, "stops early"),
-]
-
-# --- my_window(values, n_values, window) ----------------------------------------------------------
-
-
-def window_by_age(values, n_values, window):
-    """A value is eliminated if it was shown between 1 and `window` pairs ago."""
-    place = torch.full((values.shape[0], n_values), values.shape[1]).scatter(
-        1, values, torch.arange(values.shape[1]).expand_as(values)
-    )
-    age = torch.arange(values.shape[1])[:, None] - place[:, None, :]  # (B, K, V)
-    allowed = ((age < 1) | (age > window)).double()
-    return allowed / allowed.sum(-1, keepdim=True)
-
-
-def _window_rows(values, n_values, choose):
-    rows = [posterior_by_complement(choose(values, k), n_values) for k in range(values.shape[1])]
-    return torch.stack(rows, 1)
-
-
-def window_not_normalised(values, n_values, window):
-    allowed = (window_by_age(values, n_values, window) > 0).double()
-    return allowed / max(n_values - window, 1)
-
-
-def _from_the_end(values, k, window):
-    return values[:, :k][:, -window:]
-
-
-WINDOW_WRONG = [
-    (lambda v, n, w: _window_rows(v, n, lambda x, k: x[:, max(k - w + 1, 0) : k + 1]), "the value that is asked for"),
-    (lambda v, n, w: _window_rows(v, n, lambda x, k: x[:, : min(k, w)]), "the window slides"),
-    (lambda v, n, w: _window_rows(v, n, lambda x, k: x[:, :k]), "and forgotten"),
-    (lambda v, n, w: _window_rows(v, n, lambda x, k: _from_the_end(x, k, w)), "x[-0:]"),
-    (window_not_normalised, "the others share all of it"),
-    (lambda v, n, w: _window_rows(v, n, lambda x, k: x[:, max(k - w + 1, 0) : k]), "keeps probability"),
-]
-
-# --- my_leaks(inputs, labels) ---------------------------------------------------------------------
-
-
-def _determined(token, label):
-    """Whether equal tokens always have equal labels: as many pairs as tokens."""
-    return len({*zip(token, label, strict=True)}) == len(set(token))
-
-
-def leaks_by_pairs(inputs, labels, reach=lambda t, T: range(t + 1)):
-    columns, answers, T = inputs.T.tolist(), labels.T.tolist(), inputs.shape[1]
-    return {
-        t for t in range(T) if answers[t][0] >= 0 and any(_determined(columns[s], answers[t]) for s in reach(t, T))
-    }
-
-
-def leaks_by_difference(inputs, labels):
-    """Finds a label that is written with an offset, not one with other names."""
-    found = []
-    for t in range(inputs.shape[1]):
-        steps = inputs[:, : t + 1] - labels[:, t : t + 1]
-        if labels[0, t] >= 0 and bool((steps == steps[0]).all(0).any()):
-            found.append(t)
-    return found
-
-
-def _where(mask):
-    return mask.nonzero()[:, 0].tolist()
-
-
-LEAKS_WRONG = [
-    (lambda x, y: leaks_by_pairs(x, y.abs()), "it is not scored"),
-    (lambda x, y: leaks_by_pairs(x, y, lambda t, T: range(T)), "only positions up to t count"),
-    (lambda x, y: _where((x == y).any(0)), "by chance"),
-    (lambda x, y: _where((x == y).all(0)), "the same knowledge"),
-    (lambda x, y: leaks_by_pairs(x, y, lambda t, T: [t]), "look at every s <= t"),
-    (leaks_by_difference, "the differences vary"),
-]
-
-# --- my_epsilon(bits, n_values, n_pairs) -----------------------------------------------------------
-
-
-def _leak_error(epsilon, n_values, n_pairs, log=math.log2, n_counted=None, mean=True):
-    """Entropy error by the grouping rule: which group, then which value in it."""
-    total = 0.0
-    for k in range(1, n_pairs):
-        which_group = -epsilon * log(epsilon) - (1 - epsilon) * log(1 - epsilon)
-        inside = (1 - epsilon) * log(n_values - k) + epsilon * log(k)
-        total += abs(which_group + inside - log(n_values - k))
-    return total / (n_counted or n_pairs) if mean else total
-
-
-def _inverted(error):
-    """Where an increasing function of epsilon reaches `bits`, by the secant rule on the logarithm."""
-    def answer(bits, V, K):
-        low, high = -30.0, math.log(0.3)
-        for _ in range(80):
-            middle = (low + high) / 2
-            low, high = (middle, high) if error(math.exp(middle), V, K) < bits else (low, middle)
-        return math.exp(high)
-
-    return answer
-
-
-def largest_leak(bits, V, K):
-    """The last crossing below 1/2, by halving an interval from a fine grid."""
-    grid = [i / 1000 for i in range(1, 500)]
-    above = [_leak_error(e, V, K) > bits for e in grid]
-    place = max(i for i in range(498) if above[i] != above[i + 1]) if len(set(above)) > 1 else None
-    if place is None:
-        return _inverted(_leak_error)(bits, V, K)
-    low, high = grid[place], grid[place + 1]
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if (_leak_error(middle, V, K) > bits) == above[place] else (low, middle)
-    return high
-
-
-EPSILON_WRONG = [
-    (largest_leak, "so has a smaller leak"),
-    (lambda bits, V, K: bits, "the bits themselves"),
-    (lambda bits, V, K: 1 - 2**-bits, "whose KL divergence"),
-    (_inverted(lambda e, V, K: _leak_error(e, V, K, n_counted=K - 1)), "nothing can leak at the first pair"),
-    (_inverted(lambda e, V, K: _leak_error(e, V, K, log=math.log)), "are in nats"),
-    (_inverted(lambda e, V, K: _leak_error(e, V, K, mean=False)), "the sum of the errors"),
-    (lambda bits, V, K: _inverted(_leak_error)(bits, V, K) / V, "by the book's evaluator"),
-    (lambda bits, V, K: math.log2(bits), "a small positive share"),
-]
-
-
 ANSWERS = {
-    "check_n_maps": {
-        "alternative": n_maps_by_matching,
-        "shape_stub": lambda keys, values, n_values: 1,
-        "wrong": N_MAPS_WRONG,
+    "check_noisy": {
+        "alternative": noisy_by_logarithms,
+        "shape_stub": lambda keys, values, asked, n_values, epsilon: torch.full((n_values,), 1 / n_values),
+        "wrong": NOISY_WRONG,
     },
-    "check_posterior": {
-        "alternative": posterior_by_complement,
-        "shape_stub": lambda used, n_values: torch.zeros(used.shape[0], n_values),
-        "wrong": POSTERIOR_WRONG,
+    "check_partner": {
+        "alternative": partner_by_renaming_keys,
+        "shape_stub": lambda mapping, a, b: sorted(mapping),
+        "wrong": PARTNER_WRONG,
     },
-    "check_sawtooth": {
-        "alternative": sawtooth_by_dictionary,
-        "shape_stub": lambda keys, values, n_values: torch.full((n_values,), 1 / n_values),
-        "wrong": SAWTOOTH_WRONG,
+    "check_head": {
+        "alternative": head_with_wide_vectors,
+        "shape_stub": lambda n: head_with_wide_vectors(n, push=0.0),
+        "wrong": HEAD_WRONG,
     },
-    "check_bijections": {
-        "alternative": bijections_by_swaps,
-        "shape_stub": bijections_in_order,
-        "wrong": BIJECTIONS_WRONG,
-    },
-    "check_uniform_error": {
-        "alternative": uniform_error_by_gamma,
-        "shape_stub": lambda n_values, n_pairs: 0.0,
-        "wrong": UNIFORM_ERROR_WRONG,
+    "check_bits": {
+        "alternative": bits_by_masks,
+        "shape_stub": lambda predict, n_values, n_episodes, rng: torch.zeros(n_values),
+        "wrong": BITS_WRONG,
     },
     "check_window": {
         "alternative": window_by_age,
         "shape_stub": lambda values, n_values, window: torch.full((*values.shape, n_values), 1 / n_values),
         "wrong": WINDOW_WRONG,
     },
-    "check_leaks": {
-        "alternative": leaks_by_pairs,
-        "shape_stub": lambda inputs, labels: list(range(inputs.shape[1])),
-        "wrong": LEAKS_WRONG,
+    "check_bijections": {
+        "alternative": bijections_by_swaps,
+        "shape_stub": bijections_in_order,
+        "wrong": BIJECTIONS_WRONG,
     },
-    "check_epsilon": {
-        "alternative": _inverted(_leak_error),
-        "shape_stub": lambda bits, n_values, n_pairs: 0.01,
-        "wrong": EPSILON_WRONG,
+    "check_control": {
+        "alternative": control_by_intervention,
+        "shape_stub": lambda predict, n_values, rng: True,
+        "wrong": CONTROL_WRONG,
     },
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bayeswind_lib.figures.schematics.beliefs import (
     change_of_basis,
+    coverage,
     coverage_staircase,
     gaussian_update,
     views_ladder,
@@ -36,6 +37,7 @@ __all__ = [
     "attention_read",
     "bijection_layout",
     "change_of_basis",
+    "coverage",
     "coverage_staircase",
     "elimination_heads",
     "em_and_attention",

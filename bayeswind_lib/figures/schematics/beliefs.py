@@ -47,6 +47,44 @@ def coverage_staircase(n_values: int = 6) -> Drawing:
     return drawing("A value less at every step", alt, paint)
 
 
+def coverage(n_values: int = 6, n_left: int = 3) -> Drawing:
+    """Two predictors beside the values that are left: one whose set holds them all, and one that misses one.
+
+    Args:
+        n_values: how many values there are, at least `n_left` + 1.
+        n_left: how many of them are still possible, 2 to 4.
+    """
+    large = f"entropy error = KL = log_{{2}}({n_left + 1}/{n_left}) = {math.log2((n_left + 1) / n_left):.2f} bits"
+    cases = (
+        ("the set holds all that is left, and one value more:", range(-1, n_left), large),
+        ("the set is of the right size and misses one:", range(-1, n_left - 1), "entropy error = 0 bits, but KL = ∞"),
+    )
+
+    def paint(s: Sheet) -> None:
+        side, gap, y = s.pick(34, 30), 10, 34.0
+        first = s.left + 10
+        for words, chosen, scores in cases:
+            s.text((s.left, y - 14), words, s.pick(15, 13), "start")
+            for v in range(n_values):
+                x, free = first + v * (side + gap), v >= n_values - n_left
+                s.box(x, y, side, side, colour=SEEN if free else "quiet", filled=free)
+                if not free:
+                    s.line([(x + 9, y + 9), (x + side - 9, y + side - 9)], "quiet", 1.5)
+                if v - (n_values - n_left) in chosen:
+                    s.line([(x, y + side + 9), (x + side, y + side + 9)], KEY, 4)
+            row = (first + n_values * (side + gap) + 14, y + side / 2) if not s.narrow else (s.left, y + side + 30)
+            s.text(row, scores, s.pick(14, 13), "start")
+            y += side + s.pick(62, 82)
+        s.note((s.left, y - s.pick(28, 12)), s.pick("crossed out: shown before; blue: what the predictor holds possible, all equally", "crossed out: shown before\nblue: what the predictor holds possible"), "start")
+
+    alt = (
+        f"Two rows of {n_values} values, of which {n_left} are still possible and the others crossed out. In the first row a predictor's set, marked blue, "
+        f"holds all {n_left} and one crossed-out value: its entropy error and its KL divergence are both {math.log2((n_left + 1) / n_left):.2f} bits. In the second "
+        f"the set has the right size and misses a possible value: its entropy error is 0 and its KL divergence infinite."
+    )
+    return drawing("What a predictor's set covers", alt, paint)
+
+
 def change_of_basis(degrees: float = 50.0) -> Drawing:
     """A stream and its readout, rotated together: every coordinate changes, and the answer does not.
 

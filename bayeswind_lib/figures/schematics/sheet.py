@@ -28,7 +28,7 @@ HEAD = 9  # an arrow's head, from its tip to its base
 WIDTHS = {
     220: "′", 280: "'ijl", 320: " ,.·’IJ", 340: "/:;\\|", 360: "-f", 400: "!()[]tᵀ", 420: "r", 460: '"',
     500: "*–", 520: "sz“”", 540: "?cε", 560: "LFk", 600: "Pvxyγλπτ", 620: "TYaeoδθ", 640: "0123456789ESbdghnpquβμσΣ",
-    680: "KABVXZαφψΔ", 700: "CR", 740: "NU", 780: "HDGOQ", 820: "w", 840: "+<=>×−→←↑↓≤≥≈∝⊙", 980: "WmM", 1000: "—…%",
+    680: "KABVXZαφψΔ", 700: "CR", 740: "NU", 780: "HDGOQ", 820: "w", 840: "+<=>×−→←↑↓≤≥≈∝⊙∞", 980: "WmM", 1000: "—…%",
 }  # fmt: skip
 WIDTH_OF = {character: width / 1000 for width, characters in WIDTHS.items() for character in characters}
 MARKUP = re.compile(r"\*([^*]+)\*|([_^])\{([^}]*)\}|([^*_^]+)")
