@@ -88,9 +88,8 @@ def lines(
         set_range(axes.yaxis, limits)
         if log_x:
             axes.set_xscale("log")
-        for line in _paint_lines(axes, x, heights, exact, limits, dotted, looks or {}):
+        for line in _paint_lines(axes, x, heights, exact, limits, dotted, looks or {}, unmarked):
             line.set_linestyle(line.get_linestyle() if joined else "none")
-            line.set_marker("none" if line.get_label() in unmarked else line.get_marker())
         axes.set(xlabel=x_label, ylabel=y_label, title=title)
         if log_x:
             axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
@@ -125,13 +124,15 @@ def _gap(curve, base_curve, x, unit, label, base) -> str:
     return ", " + largest_gap(gaps, [number(v) for v in x], unit, f"to {base} at")
 
 
-def _paint_lines(axes, x, heights, exact, limits: Range, dotted, looks: Mapping[str, int] = MappingProxyType({})) -> list:
+def _paint_lines(axes, x, heights, exact, limits: Range, dotted, looks: Mapping[str, int] = MappingProxyType({}), unmarked=()) -> list:
     drawn, ends = [], []
     others = [label for label in heights if label != exact]
     for label, curve in heights.items():
         of = len(others) if exact else 1  # gaps seldom lie on each other
         solid = [looks.get(label, others.index(label)), label in dotted, of] if label != exact else []
         look = line_style(*solid) if solid else ORACLE
+        if label in unmarked:
+            look = look | {"marker": "none"}
         (line,) = axes.plot(x, limits.inside(curve), label=label, **look)
         if label != exact:
             mark_edges(axes, x, curve, limits, look["color"])

@@ -260,7 +260,7 @@
     const unveil = element("label", { class: "bw-field", for: `${id}-hidden` }, hidden, " show the hidden states");
     if (ahead) root.replaceChildren(
       element("div", { class: "bw-controls" },
-        element("div", { class: "bw-buttons" }, next, back), seen.field, memory.field, kind, fresh),
+        element("div", { class: "bw-buttons" }, next, back, fresh), kind, seen.field, memory.field),
       told, legend, element("div", { class: "bw-pair" }, bars, curve), status, unveil,
       element("div", { class: "bw-tables" }, moves, shows));
     else root.replaceChildren(
@@ -299,7 +299,7 @@
       legend.replaceChildren(...all.map((one) => element("li", {},
         element("span", { class: `bw-key bw-look-${one.look}`, "aria-hidden": "true" }), one.label)));
       if (ahead) {
-        drawBars(bars, all, 230, "forecast", "next observation");
+        drawBars(bars, all, 230, "forecast probability", "next observation");
         drawMisses(curve, all);
       } else {
         drawChips();
@@ -309,7 +309,7 @@
       }
       tell();
       matrix(moves, "Chance of the next state", episode.transition, "to", null);
-      matrix(shows, `Chance of ${ahead ? "an" : "a"} ${thing}`, episode.emission, thing, episode.seen ? episode.symbols[episode.seen - 1] : null);
+      matrix(shows, `Chance of ${ahead ? "an" : "a"} ${thing}`, episode.emission, ahead ? "emits" : "symbol", episode.seen ? episode.symbols[episode.seen - 1] : null);
       Object.assign(root.dataset, { seen: episode.seen, seed: episode.seed, entropy: entropy(all[0].rows[episode.seen]) });
       handOn(next, fresh);
       handOn(back, next);
@@ -456,8 +456,8 @@
   }
 
   // How far every forecast so far is from the exact one, on one scale for all chains: a line down is ten
-  // times nearer. What is exact, or nearer than the lowest line, lies on the floor.
-  const FLOOR = -5;
+  // times nearer. What is nearer than the lowest line lies on it; where a filter is exact it has no point.
+  const FLOOR = -5, EXACT = 1e-12;
 
   function drawMisses(box, all) {
     const n = all[0].rows.length - 1;
@@ -467,13 +467,14 @@
     const place = (power) => f.bottom - ((power - FLOOR) / -FLOOR) * (f.bottom - f.top);
     const toY = (gap) => place(Math.min(0, Math.max(FLOOR, Math.log10(gap))));
     const toX = (step) => f.left + ((step - 0.3) / LENGTH) * (f.right - f.left);
-    axes(f, [0, -1, -2, -3, -4, -5], place, "KL divergence (bits)", "observation",
+    axes(f, [0, -1, -2, -3, -4, -5], place, "KL divergence from exact (bits)", "observation",
       (power) => (power < -3 ? `10\u207b${"\u2074\u2075"[-4 - power]}` : String(10 ** power)));
     for (const step of [1, 5, 10, 15, 20]) f.svg.append(text(toX(step), f.bottom + 17, String(step)));
     gaps.forEach((row, i) => {
-      const points = row.map((gap, t) => [toX(t + 1), toY(gap)]), look = all[i + 1].look;
+      const look = all[i + 1].look, steps = range(n).filter((t) => row[t] > EXACT);
+      const points = steps.map((t) => [toX(t + 1), toY(row[t])]);
       f.svg.append(element("path", { d: trace(points), class: `bw-line bw-look-${look}` }),
-        ...points.map((point, t) => mark(look, point, t === n - 1 ? 5 : 2.8)));
+        ...points.map((point, at) => mark(look, point, steps[at] === n - 1 ? 5 : 2.8)));
     });
   }
 
