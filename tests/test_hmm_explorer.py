@@ -259,7 +259,7 @@ def test_forecasts_change_with_the_memory_and_their_chains_come_round(open_page)
     page.evaluate(SAID, [{}])
     page.get_by_role("slider", name="Observations").fill("6")
     before = state(page)["status"]
-    page.get_by_label("Window filter remembers").fill("1")
+    page.get_by_role("slider", name="Window").fill("1")
     now = state(page)
     assert now["status"] != before and now["legend"] == "exact filterlast observation"  # no answer, no network
     for seed in (2, 1):

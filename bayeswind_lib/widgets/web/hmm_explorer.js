@@ -238,7 +238,7 @@
     let spot = null; // the chip that has to keep the keyboard's focus after a redraw
 
     const seen = slider(id, "seen", ahead ? "Observations" : "Symbols seen", [0, LENGTH], 0, (n) => change(() => { episode.seen = n; }));
-    const memory = slider(id, "window", ahead ? "Window filter remembers" : "Window, symbols remembered", [1, 10], episode.window,
+    const memory = slider(id, "window", ahead ? "Window" : "Window, symbols remembered", [1, 10], episode.window,
       (n) => change(() => { episode.window = n; }));
     const kinds = ahead ? [["slow", "slow"], ["fast", "fast"]]
       : [["fast: states change often", "fast"], ["slow: states stay", "slow"]];
