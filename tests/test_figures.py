@@ -562,6 +562,16 @@ def test_no_two_of_ten_lines_look_alike():
     assert len({(look["color"], look["marker"]) for look in looks}) == 10
 
 
+def test_one_thing_looks_the_same_in_two_figures():
+    looks = {"network": 3, "level": 4}
+    for curves in ({"network": [1, 2], "level": [2, 2]}, {"other": [3, 1], "level": [2, 2], "network": [1, 2]}):
+        plot = figures.lines(curves, looks=looks, unmarked=["level"])
+        for label, number in looks.items():
+            wanted = line_style(number)
+            assert line(plot, label).get_color() == wanted["color"]
+            assert line(plot, label).get_marker() == ("none" if label == "level" else wanted["marker"])
+
+
 def test_points_that_are_not_steps_of_one_thing_are_not_joined():
     for joined, style in ((True, "-"), (False, "None")):
         plot = figures.lines({"a": [1, 3, 2]}, [1, 2, 5], joined=joined)

@@ -137,7 +137,7 @@ def agrees_with_library(page, chain: str, window: int = 2) -> torch.Tensor:
     heights = np.array([h for kind, h in now["bars"] if kind.endswith("look-0")])
     np.testing.assert_allclose(heights / heights.sum(), exact, atol=1e-6)
     if short is not None:
-        heights = np.array([h for kind, h in now["bars"] if kind.endswith("look-1")])
+        heights = np.array([h for kind, h in now["bars"] if kind.endswith("look-2")])
         np.testing.assert_allclose(heights / heights.sum(), short, atol=1e-6)
     assert now["cells"] == [f"{c / 100:.2f}" for m in ("transition", "emission") for r in drawn[m] for c in r]
     assert now["marked"] == (3 if symbols else 0)
@@ -206,7 +206,7 @@ def test_a_third_predictor_can_join(open_page):
     page.get_by_label("Symbols seen").fill("3")
     now = state(page)
     assert now["legend"].endswith("transformer") and "Transformer: KL" in now["status"]
-    heights = [h for kind, h in now["bars"] if kind.endswith("look-3")]
+    heights = [h for kind, h in now["bars"] if kind.endswith("look-1")]
     np.testing.assert_allclose(np.array(heights) / sum(heights), [0.5, 0.25, 0.25])
     page.get_by_label("Symbols seen").fill("4")  # beyond the table: it has no answer
     assert "ransformer" not in state(page)["legend"] + state(page)["status"]
@@ -217,3 +217,54 @@ def test_a_third_predictor_can_join(open_page):
 
 def test_the_truth_is_dashed(open_page):
     assert open_page().evaluate("getComputedStyle(document.querySelector('.bw-bar.bw-look-0')).strokeDasharray") != "none"
+
+
+# ---- forecasts --------------------------------------------------------------------------------------
+
+SAID = """([table]) => {
+  const root = document.querySelector(".bw-explorer");
+  for (const key of ["mounted", "opens"]) delete root.dataset[key];
+  Object.assign(root.dataset, {shows: "forecasts", chain: "slow", predictors: "window network", chains: "2"});
+  bwHmm.mountOn(root, {predictors: [bwHmm.tablePredictor("network", "transformer", table, "forecasts")]});
+}"""
+MISSES = """() => [2, 1].map((look) => [...document.querySelectorAll(`.bw-chart:nth-child(2) .bw-line.bw-look-${look}`)]
+  .flatMap((line) => line.getAttribute("d").slice(1).split("L").map((point) => +point.split(" ")[1])))"""
+
+
+def test_forecasts_and_their_errors_are_the_librarys(open_page):
+    """Bars and words are the forecasts; the second drawing has their divergence, a decade as high as every other."""
+    page, drawn = open_page(), widget.draw_chain(1, *widget.CHAINS[SLOW])
+    says = [0.5, 0.3, 0.2]
+    page.evaluate(SAID, [{f"1 slow {','.join(map(str, drawn['symbols'][: t + 1]))}": says for t in range(20)}])
+    page.get_by_role("slider", name="Observations").fill("9")
+    T, E = (torch.tensor([drawn[n]], dtype=torch.float64) / 100 for n in ("transition", "emission"))
+    symbols = torch.tensor([drawn["symbols"][:9]])
+    exact = (forward_filter(T, E, symbols) @ T @ E)[0]
+    short = (baselines.WindowFilter(bw.tunnels.HMM(3, 3, 9), 2).belief(T, E, symbols) @ T @ E)[0]
+    now = state(page)
+    assert all(f"{p:.3f}" in now["status"] for p in exact[-1].tolist())
+    for look, row in ((0, exact[-1]), (2, short[-1]), (1, says)):
+        heights = np.array([h for kind, h in now["bars"] if kind.endswith(f"look-{look}")])
+        np.testing.assert_allclose(heights / heights.sum(), row, atol=1e-6)
+    for found, row in zip(page.evaluate(MISSES), (short, torch.tensor(says, dtype=torch.float64).expand(9, 3)), strict=True):
+        kl = bw.scoring.kl_bits(exact, row.log2())
+        kl = kl[kl > 1e-12].clamp(1e-5, 1).log10().numpy()  # none where a filter is exact
+        slope, offset = np.polyfit(kl, found, 1)
+        np.testing.assert_allclose(found, slope * kl + offset, atol=1e-6)
+        assert slope == pytest.approx(-(230 - 40 - 28) / 5)
+
+
+def test_forecasts_change_with_the_memory_and_their_chains_come_round(open_page):
+    page = open_page()
+    page.evaluate(SAID, [{}])
+    page.get_by_role("slider", name="Observations").fill("6")
+    before = state(page)["status"]
+    page.get_by_role("slider", name="Window").fill("1")
+    now = state(page)
+    assert now["status"] != before and now["legend"] == "exact filterlast observation"  # no answer, no network
+    for seed in (2, 1):
+        page.get_by_role("button", name="New chain").click()
+        now = state(page)
+        assert (now["seed"], now["seen"]) == (seed, 6)
+    page.get_by_label("fast").check()
+    assert state(page)["cells"] != now["cells"]

@@ -94,6 +94,14 @@ def test_a_curve_is_drawn_by_hand_and_by_keys(reader):
     assert float(points.nth(0).get_attribute("aria-valuenow")) == heights[0], "a bet that stands is changed"
 
 
+def test_the_first_place_of_a_curve_may_be_another_than_zero(reader):
+    reader.open("chapters/05_filtering.html")
+    points = box(reader, "ch5-memory").locator("circle")
+    assert points.count() == 8
+    assert points.first.get_attribute("aria-label").endswith(" 1") and points.last.get_attribute("aria-label").endswith(" 8")
+    assert box(reader, "ch5-memory").locator("text").all_text_contents().count("8") == 1
+
+
 def test_a_bet_is_kept_in_the_browser_until_it_is_taken_back(reader):
     found = box(reader, "ch2-half-way")
     found.locator("input[type=range]").fill("31")

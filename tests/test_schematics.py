@@ -87,7 +87,7 @@ def test_a_drawing_is_saved_with_both_layouts(tmp_path):
 def test_an_svg_is_an_image_with_words_and_the_pages_colours(name, which):
     root = ElementTree.fromstring(svg_of(name, which))
     width = WIDE if which == "wide" else NARROW
-    assert (root.tag, root.get("role"), root.get("class")) == (f"{SVG}svg", "img", "bw-figure")
+    assert (root.tag, root.get("role"), root.get("class")) == (f"{SVG}svg", "img", "bw-figure bw-schematic")
     assert root.get("aria-label") == getattr(schematics, name)().alt
     assert root.get("viewBox") == f"0 0 {width} {root.get('height')}" and root.get("width") == str(width) <= "640"
     for element in root.iter():

@@ -1,7 +1,7 @@
 """Checks for chapter 5, "Does a transformer filter?".
 
 What an answer is compared with is the definition itself, tried on random instances: the library's filter, curves
-that are averaged anew, answers that attain a bound, chains that are drawn from what the reader designed.
+that are averaged anew, forecasters that are asked again, chains that are drawn from what the reader designed.
 
 Axes: B episodes, K scored positions (steps), S states, V symbols.
 """
@@ -196,102 +196,99 @@ def check_beyond(answer) -> Report:
     return grade("my_beyond", [partial(agrees, *size) for size in sizes])
 
 
-# --- the largest error that is possible ------------------------------------------------------------
+# --- how long an observation echoes ----------------------------------------------------------------
 
 
-def check_cap(answer) -> Report:
-    """Grade `my_cap(entropy, n_states, early, trained)`: the largest mean entropy error of a causal network."""
-    rng = torch.Generator().manual_seed(53)
-
-    def agrees(n_states, trained, early, entropy):
-        got = _number(answer(entropy.clone(), n_states, early, trained))
-        want = _worst(entropy, n_states, early, trained)
-        return None if abs(got - want) < 1e-9 else _cap_slip(got, entropy, n_states, early, trained)
-
-    def case(n_states, K, trained, early, power=1.0):
-        entropy = math.log2(n_states) * torch.rand(40, K, generator=rng, dtype=torch.float64) ** power
-        return partial(agrees, n_states, trained, early, entropy)
-
-    flat = torch.full((2, 4), 1.0, dtype=torch.float64)
-    first = partial(agrees, 8, 2, 0.0, flat)
-    return grade("my_cap", [first, case(5, 50, 20, 0.002, 0.2), case(3, 30, 20, 0.1), case(4, 9, 3, 0.5)])
-
-
-def _worst(entropy, n_states, early, trained) -> float:
-    """Of the two extreme answers, certain and even, the worse one at every later cell."""
-    even = torch.full((n_states,), 1 / n_states, dtype=torch.float64)
-    extremes = [0.0, -float((even * even.log2()).sum())]
-    gaps = torch.stack([(entropy[:, trained:] - extreme).abs() for extreme in extremes])
-    late = gaps.amax(0).mean(0).sum()
-    return float(early * trained + late) / entropy.shape[1]
-
-
-def _cap_slip(got, entropy, n_states, early, trained) -> str:
-    K, top, late = entropy.shape[1], math.log2(n_states), entropy[:, trained:]
-
-    def diluted(mean):
-        return (early * trained + float(mean) * (K - trained)) / K
-
-    worst = (K * _worst(entropy, n_states, early, trained) - early * trained) / (K - trained)
-    middle = late.mean()
-    slips = [
-        (diluted(top), "no answer is log2 S away from an exact entropy in between: the answer's own lies between 0 and log2 S"),
-        (diluted(torch.maximum(middle, top - middle)), "which extreme is worse differs between episodes: choose for each, then average"),
-        (diluted(middle), "an answer may also be too unsure, up to log2 S"),
-        (diluted(top - middle), "an answer may also be too sure, down to an entropy of 0"),
-        (worst, "that is the mean over the later steps; the trained ones keep their small error, and the mean is over all"),
-        (diluted(torch.maximum(late, math.log(n_states) - late).mean()), "the entropies are in bits, so the largest one is log2 S, not ln S"),
-    ]
-    for value, hint in slips:
-        if abs(got - float(value)) < 1e-9:
-            return f"S = {n_states}, {trained} of {K} steps trained: {hint}"
-    want = _worst(entropy, n_states, early, trained)
-    return f"S = {n_states}, {trained} of {K} steps trained: you say {got:.4f}; the worst answers there are give {want:.4f}"
-
-
-# --- how long a symbol is felt ---------------------------------------------------------------------
-
-
-def check_influence(answer) -> Report:
-    """Grade `my_influence(transition, emission, first, second)`: total variation at each step, (K,)."""
+def check_echo(answer) -> Report:
+    """Grade `my_echo(forecaster, transition, emission, n)`: how far two histories' forecasts differ, (n + 1,)."""
     rng = torch.Generator().manual_seed(54)
 
-    def agrees(S, V, K):
+    def agrees(forecaster, S, V, n):
         T, E = _beliefs(rng, S, S), _beliefs(rng, S, V)
-        first = torch.randint(V, (K,), generator=rng)
-        second = first.clone()
-        second[0] = (first[0] + 1) % V
-        got = torch.as_tensor(answer(T.clone(), E.clone(), first.clone(), second.clone())).double()
-        if got.shape != (K,):
-            return f"the result has shape {tuple(got.shape)}, expected one number for each of {K} steps"
-        if torch.allclose(got, _distance(T, E, first, second), atol=1e-9):
-            return None
-        return _influence_slip(got, T, E, first, second)
+        got = torch.as_tensor(answer(forecaster, T.clone(), E.clone(), n)).double()
+        if got.shape != (n + 1,):
+            return f"the result has shape {tuple(got.shape)}, expected {(n + 1,)}: one number after the first observation and after each of {n} blanks"
+        heard = _echo(forecaster, T, E, n)
+        return None if torch.allclose(got, heard, atol=1e-9) else _echo_slip(got, heard, forecaster, T, E)
 
-    return grade("my_influence", [partial(agrees, *size) for size in ((2, 2, 3), (3, 3, 6), (5, 4, 12))])
+    cases = ((_forecasts, 3, 3, 4), (_forecasts, 4, 5, 6), (_forgetful, 4, 5, 6), (_slow_to_learn, 3, 4, 5))
+    return grade("my_echo", [partial(agrees, *case) for case in cases])
 
 
-def _distance(T, E, first, second, **convention) -> torch.Tensor:
-    """Total variation of the two exact beliefs, (K,)."""
-    both = torch.stack([first, second])
-    a, b = forward_filter(T.expand(2, -1, -1), E.expand(2, -1, -1), both, **convention)
-    return (a - b).abs().sum(-1) / 2
+def _forgetful(T, E, observations) -> torch.Tensor:
+    """Forecasts of a filter that remembers two observations, (K, V)."""
+    return torch.stack([_forecasts(T, E, observations[max(t - 1, 0) : t + 1])[-1] for t in range(len(observations))])
 
 
-def _influence_slip(got, T, E, first, second) -> str:
-    right = _distance(T, E, first, second)
-    scores = torch.stack([E[:, first].T.log().cumsum(0), E[:, second].T.log().cumsum(0)])
-    still = scores.softmax(-1)
-    squares = {
-        "total variation is half the sum of absolute differences": 2 * right,
-        "T[i, j] is the probability of going from i to j: the belief multiplies it from the left": _distance(T.mT, E, first, second),
-        "the first symbol is emitted by the start state itself: no move before it": _distance(T, E, first, second, transition_first=True),
-        "between two symbols the state moves: carry the belief through T first": (still[0] - still[1]).abs().sum(-1) / 2,
+def _slow_to_learn(T, E, observations) -> torch.Tensor:
+    """The share of each observation so far, with one of each added: no filter at all, (K, V)."""
+    counts = torch.eye(E.shape[1], dtype=torch.float64)[observations].cumsum(0) + 1
+    return counts / counts.sum(-1, keepdim=True)
+
+
+def _answers_to(forecaster, T, E, first: int, blanks: list[int]) -> torch.Tensor:
+    return torch.as_tensor(forecaster(T, E, torch.tensor([first, *blanks]))).double()
+
+
+def _echo(forecaster, T, E, n: int, blank: int | None = None) -> torch.Tensor:
+    """What the answers to one history have in excess of those to the other, (n + 1,)."""
+    blanks = [E.shape[1] - 1 if blank is None else blank] * n
+    excess = _answers_to(forecaster, T, E, 0, blanks) - _answers_to(forecaster, T, E, 1, blanks)
+    return excess.clamp(min=0).sum(-1)
+
+
+def _echo_slip(got, heard, forecaster, T, E) -> str:
+    n, last = len(got) - 1, E.shape[1] - 1
+    belief = _filtered(T, E, torch.tensor([0] + [last] * n)) - _filtered(T, E, torch.tensor([1] + [last] * n))
+    gap = _answers_to(forecaster, T, E, 0, [last] * n) - _answers_to(forecaster, T, E, 1, [last] * n)
+    slips = {
+        "total variation is half the sum of absolute differences": 2 * heard,
+        "the largest difference of one outcome leaves out what the others add: take half the sum over all": gap.abs().amax(-1),
+        "the blank is the last observation, number V - 1": _echo(forecaster, T, E, n, blank=0),
+        "those are beliefs about the state; compare what `forecaster` returns": belief.abs().sum(-1) / 2,
+        "listen to `forecaster`, not to an exact filter of your own: this one is not exact": _echo(_forecasts, T, E, n),
     }
-    for hint, value in squares.items():
+    for hint, value in slips.items():
         if torch.allclose(got, value, atol=1e-9):
             return hint
-    if (got > 1 + 1e-9).any() or (got < 0).any():
-        return f"a total variation of {got.abs().max():.3f} lies outside 0..1: are the beliefs normalised, the differences absolute?"
-    step = int((got - right).abs().gt(1e-9).nonzero()[0]) + 1
-    return f"at step {step} you find {got[step - 1]:.4f}, two runs of the exact filter differ by {right[step - 1]:.4f}"
+    step = int((got - heard).abs().gt(1e-9).nonzero()[0])
+    return f"after {step} blanks you find {got[step]:.4f}, the forecasts for the two histories differ by {heard[step]:.4f}"
+
+
+# --- what a forecast hides -------------------------------------------------------------------------
+
+
+def check_hidden(answer) -> Report:
+    """Grade `my_hidden(transition, emission, alpha, q)`: the bits by which a forecast's divergence is below its belief's."""
+    rng = torch.Generator().manual_seed(58)
+
+    def agrees(S, V):
+        T, E, alpha, q = _beliefs(rng, S, S), _beliefs(rng, S, V), _beliefs(rng, S), _beliefs(rng, S)
+        got = _number(answer(T.clone(), E.clone(), alpha.clone(), q.clone()))
+        lost = _bits(alpha, q) - _bits(alpha @ T @ E, q @ T @ E)
+        return None if abs(got - lost) < 1e-9 else _hidden_slip(got, lost, T, E, alpha, q)
+
+    return grade("my_hidden", [partial(agrees, *size) for size in ((2, 3), (3, 3), (4, 6))])
+
+
+def _bits(p: torch.Tensor, q: torch.Tensor) -> float:
+    return float(scoring.kl_bits(p, q.log2()))
+
+
+def _hidden_slip(got: float, lost: float, T, E, alpha, q) -> str:
+    f, g = alpha @ T @ E, q @ T @ E
+    after = [(alpha * column, q * column) for column in (T @ E).T]  # the states now, given each next observation
+    moved = [(alpha @ T * column, q @ T * column) for column in E.T]  # the states then
+    each, then = ([_bits(one / one.sum(), two / two.sum()) for one, two in pairs] for pairs in (after, moved))
+    slips = {
+        "that is the divergence of the beliefs: a forecast that hides nothing would leave none of it": _bits(alpha, q),
+        "that is the divergence of the forecasts, which is what is left and not what is hidden": _bits(f, g),
+        "the next observations are not equally likely: weigh each by its probability": sum(each) / len(each),
+        "the mean is over what happens, so its weights are the exact forecast's, not those of q's": sum(p * x for p, x in zip(g.tolist(), each, strict=True)),
+        "the hidden part is about the state now, before it moves: multiply alpha by a column of T E": sum(p * x for p, x in zip(f.tolist(), then, strict=True)),
+        "that is in nats: take logarithms to base 2": lost * math.log(2),
+    }
+    for hint, value in slips.items():
+        if abs(got - value) < 1e-9:
+            return hint
+    return f"S = {len(alpha)}, V = {len(f)}: you say {got:.4f} bits; the divergence falls by {lost:.4f} from beliefs to forecasts"

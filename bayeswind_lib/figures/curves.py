@@ -6,6 +6,7 @@ Axes: K scored positions.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
@@ -46,6 +47,8 @@ def lines(
     log: bool = False,
     log_x: bool = False,
     dotted: Collection[str] = (),
+    unmarked: Collection[str] = (),
+    looks: Mapping[str, int] | None = None,
     joined: bool = True,
     title: str = "",
 ) -> Plot:
@@ -60,6 +63,8 @@ def lines(
         unit: of the heights, for the text.
         log: a logarithmic y axis. log_x: a logarithmic x axis, for x above 0.
         dotted: labels of reference predictors, drawn dotted.
+        unmarked: labels of curves without markers, such as one height throughout.
+        looks: numbers of colours and markers by label, so that one thing has the same ones in all figures of a page.
         joined: False draws points alone, where neighbours are not steps of one thing.
         title: above the axes.
     Raises:
@@ -83,7 +88,7 @@ def lines(
         set_range(axes.yaxis, limits)
         if log_x:
             axes.set_xscale("log")
-        for line in _paint_lines(axes, x, heights, exact, limits, dotted):
+        for line in _paint_lines(axes, x, heights, exact, limits, dotted, looks or {}, unmarked):
             line.set_linestyle(line.get_linestyle() if joined else "none")
         axes.set(xlabel=x_label, ylabel=y_label, title=title)
         if log_x:
@@ -119,13 +124,15 @@ def _gap(curve, base_curve, x, unit, label, base) -> str:
     return ", " + largest_gap(gaps, [number(v) for v in x], unit, f"to {base} at")
 
 
-def _paint_lines(axes, x, heights, exact, limits: Range, dotted) -> list:
+def _paint_lines(axes, x, heights, exact, limits: Range, dotted, looks: Mapping[str, int] = MappingProxyType({}), unmarked=()) -> list:
     drawn, ends = [], []
     others = [label for label in heights if label != exact]
     for label, curve in heights.items():
         of = len(others) if exact else 1  # gaps seldom lie on each other
-        solid = [others.index(label), label in dotted, of] if label != exact else []
+        solid = [looks.get(label, others.index(label)), label in dotted, of] if label != exact else []
         look = line_style(*solid) if solid else ORACLE
+        if label in unmarked:
+            look = look | {"marker": "none"}
         (line,) = axes.plot(x, limits.inside(curve), label=label, **look)
         if label != exact:
             mark_edges(axes, x, curve, limits, look["color"])

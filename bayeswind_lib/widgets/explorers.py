@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from bayeswind_lib.models.base import SequenceModel
 from bayeswind_lib.scoring import Predictor
 from bayeswind_lib.widgets import notebook
-from bayeswind_lib.widgets.filtering import answer_table
+from bayeswind_lib.widgets.filtering import SEEDS, answer_table
 from bayeswind_lib.widgets.notebook import WEB, Widget
 from bayeswind_lib.widgets.page import weights_file
 
@@ -72,19 +72,26 @@ def bijection_explorer() -> Widget:
     return _mounted("bijection")
 
 
-def hmm_explorer(model: Predictor | None = None, seed: int = 1, label: str = "network") -> Widget:
-    """See the symbols of a hidden chain one by one: the exact belief beside predictors that remember less.
+def hmm_explorer(
+    model: Predictor | Mapping[str, Predictor] | None = None, seed: int = 1, label: str = "network", says: str = "beliefs"
+) -> Widget:
+    """See the symbols of a hidden chain one by one: exact answers beside predictors that remember less.
 
     Args:
         model: a network for `HMM(3, 3)` with header "rows" (anything with `predict`) that joins the predictors, on
-            chains 1 to 8 and as long as the symbols are nature's; None shows them alone.
+            chains 1 to 8 and as long as the symbols are nature's; or one for each kind of chain, by "fast" and "slow";
+            None shows them alone.
         seed: of the chain at the start.
         label: what the network is called.
+        says: "beliefs" about the state, or "forecasts" of the next symbol; of these a slow chain is shown at first.
     Raises:
         ModuleNotFoundError: if anywidget is not installed; the message says what to do.
     """
-    table = {"label": label, "table": answer_table(model)} if model is not None else None
-    return _mounted("hmm", data={"seed": seed}, table=table)
+    table = {"label": label, "table": answer_table(model), "says": says} if model is not None else None
+    data = {"seed": seed}
+    if says == "forecasts":
+        data |= {"shows": says, "chain": "slow", "opens": 7, "predictors": "window network", "chains": max(SEEDS)}
+    return _mounted("hmm", data=data, table=table)
 
 
 @_without_arguments

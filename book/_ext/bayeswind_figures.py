@@ -62,7 +62,9 @@ def inline(app, doctree):
         names = ("bw-wide-layout", "bw-narrow-layout") if narrow else ("bw-only-layout",)
         named = zip(names, (wide, *narrow), strict=True)
         content = "".join(f'<div class="{name}">{layout}</div>' for name, layout in named)
-        image.replace_self(nodes.raw("", f'<div class="bw-plot">{content}</div>', format="html"))
+        # A schematic has no numbers that a table below it could hold.
+        kind = "bw-plot bw-schematic" if "bw-schematic" in wide.partition(">")[0] else "bw-plot"
+        image.replace_self(nodes.raw("", f'<div class="{kind}">{content}</div>', format="html"))
 
 
 def setup(app):

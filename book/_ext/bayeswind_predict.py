@@ -12,9 +12,10 @@
 
 `kind` is `number` (a slider; `range` is low, high, step), `choice` (`options`, split at `|`, and
 the number of the `correct` one) or `curve` (a line to sketch; `range` and, as answer, the heights
-split at blanks; `across` and `up` name the axes). Without a script the answer is a `<details>`;
-predict.js puts the bet in front of it, says what the bet was worth in bits, and keeps it in the
-browser alone. On paper the answers stand at the chapter's end.
+split at blanks; `across` and `up` name the axes, `first` is the place of the first height, 0
+without it). Without a script the answer is a `<details>`; predict.js puts the bet in front of it,
+says what the bet was worth in bits, and keeps it in the browser alone. On paper
+the answers stand at the chapter's end.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from sphinx.util.docutils import SphinxDirective
 KINDS = ("number", "choice", "curve")
 LINE = ("range", "answer")
 NEEDED = {"number": LINE, "choice": ("options", "correct"), "curve": LINE}
-DATA = ("kind", "range", "unit", "options", "correct", "across", "up")
+DATA = ("kind", "range", "unit", "options", "correct", "across", "up", "first")
 
 
 class predict(nodes.General, nodes.Element):  # noqa: N801 - docutils names nodes so

@@ -89,32 +89,7 @@ BEYOND_WRONG = [
     (lambda m, e, n, k: (m * n - e) / (n - k), "there are `trained` such positions"),
 ]
 
-# --- my_cap(entropy, n_states, early, trained) ------------------------------------------------------
-
-
-def cap_by_distance_from_the_middle(entropy, n_states, early, trained):
-    """The farther end of 0..top is half of it plus the distance from the middle."""
-    half = math.log2(n_states) / 2
-    worst = half + (entropy - half).abs()
-    worst[:, :trained] = early
-    return worst.mean()
-
-
-def _diluted(late, entropy, early, trained):
-    K = entropy.shape[1]
-    return (early * trained + float(late) * (K - trained)) / K
-
-
-CAP_WRONG = [
-    (lambda H, S, e, k: _diluted(math.log2(S), H, e, k), "no answer is log2 S away"),
-    (lambda H, S, e, k: _diluted(H[:, k:].mean(), H, e, k), "too unsure"),
-    (lambda H, S, e, k: _diluted(math.log2(S) - H[:, k:].mean(), H, e, k), "too sure"),
-    (lambda H, S, e, k: torch.maximum(H, math.log2(S) - H)[:, k:].mean(), "the mean is over all"),
-    (lambda H, S, e, k: _diluted(max(H[:, k:].mean(), math.log2(S) - H[:, k:].mean()), H, e, k), "choose for each"),
-    (lambda H, S, e, k: _diluted(torch.maximum(H, math.log(S) - H)[:, k:].mean(), H, e, k), "not ln S"),
-]
-
-# --- my_influence(transition, emission, first, second) ---------------------------------------------
+# --- my_echo(forecaster, transition, emission, n) ---------------------------------------------------
 
 
 def _paths(T, E, symbols, first_move=False, transposed=False, moves=True, normal=True):
@@ -128,22 +103,64 @@ def _paths(T, E, symbols, first_move=False, transposed=False, moves=True, normal
     return torch.stack(rows)
 
 
-def _tv(T, E, one, two, factor=0.5, **how):
-    return factor * (_paths(T, E, one, **how) - _paths(T, E, two, **how)).abs().sum(-1)
+def _two(forecaster, T, E, n, blank=-1):
+    V = E.shape[1]
+    rest = torch.full((n,), blank % V)
+    return [forecaster(T, E, torch.cat([torch.tensor([first]), rest])) for first in (0, 1)]
 
 
-def influence_by_positive_part(T, E, one, two):
-    gap = _paths(T, E, one) - _paths(T, E, two)
-    return gap.clamp(min=0).sum(-1)
+def _tv(one, other, factor=0.5):
+    return factor * (one - other).abs().sum(-1)
 
 
-INFLUENCE_WRONG = [
-    (lambda T, E, a, b: _tv(T, E, a, b, 1.0), "half the sum"),
-    (lambda T, E, a, b: _tv(T, E, a, b, transposed=True), "from the left"),
-    (lambda T, E, a, b: _tv(T, E, a, b, first_move=True), "no move before it"),
-    (lambda T, E, a, b: _tv(T, E, a, b, moves=False), "carry the belief through T"),
-    (lambda T, E, a, b: (_paths(T, E, a) - _paths(T, E, b)).sum(-1) - 0.1, "outside 0..1"),
-    (lambda T, E, a, b: _tv(T, E, a, b, normal=False), "two runs of the exact filter"),
+def _exactly(T, E, observations):
+    return _paths(T, E, observations) @ T @ E
+
+
+def echo_by_overlap(forecaster, T, E, n):
+    """One less what the two distributions share."""
+    return 1 - torch.minimum(*_two(forecaster, T, E, n)).sum(-1)
+
+
+ECHO_WRONG = [
+    (lambda f, T, E, n: _tv(*_two(f, T, E, n))[:-1], "after each of"),
+    (lambda f, T, E, n: _tv(*_two(f, T, E, n), 1.0), "half the sum of absolute"),
+    (lambda f, T, E, n: (lambda a, b: (a - b).abs().amax(-1))(*_two(f, T, E, n)), "what the others add"),
+    (lambda f, T, E, n: _tv(*_two(f, T, E, n, blank=0)), "number V - 1"),
+    (lambda f, T, E, n: _tv(*_two(_paths, T, E, n)), "those are beliefs"),
+    (lambda f, T, E, n: _tv(*_two(_exactly, T, E, n)), "not to an exact filter"),
+    (lambda f, T, E, n: _tv(*_two(f, T, E, n)).flip(0), "the forecasts for the two histories"),
+]
+
+# --- my_hidden(transition, emission, alpha, q) -------------------------------------------------------
+
+
+def hidden_by_joint(T, E, alpha, q):
+    """Of the joint distribution of state and observation, less that of the observation alone."""
+    one, two = (p[:, None] * (T @ E) for p in (alpha, q))
+    return (one * (one / two).log2()).sum() - (one.sum(0) * (one.sum(0) / two.sum(0)).log2()).sum()
+
+
+def _kl(p, q):
+    return (p * (p / q).log2()).sum()
+
+
+def _mean_after(T, E, alpha, q, weights, moved=False):
+    M = E if moved else T @ E
+    p, r = (alpha @ T, q @ T) if moved else (alpha, q)
+    joint, other = (x[:, None] * M for x in (p, r))
+    each = [_kl(a / a.sum(), b / b.sum()) for a, b in zip(joint.T, other.T, strict=True)]
+    return sum(w * x for w, x in zip(weights, each, strict=True))
+
+
+HIDDEN_WRONG = [
+    (lambda T, E, a, q: _kl(a, q), "the divergence of the beliefs"),
+    (lambda T, E, a, q: _kl(a @ T @ E, q @ T @ E), "the divergence of the forecasts"),
+    (lambda T, E, a, q: _mean_after(T, E, a, q, [1 / E.shape[1]] * E.shape[1]), "weigh each by its probability"),
+    (lambda T, E, a, q: _mean_after(T, E, a, q, q @ T @ E), "not those of q"),
+    (lambda T, E, a, q: _mean_after(T, E, a, q, a @ T @ E, moved=True), "before it moves"),
+    (lambda T, E, a, q: hidden_by_joint(T, E, a, q) * math.log(2), "in nats"),
+    (lambda T, E, a, q: hidden_by_joint(T, E, q, a), "from beliefs to forecasts"),
 ]
 
 
@@ -168,14 +185,14 @@ ANSWERS = {
         "shape_stub": lambda mean, early, total, trained: 0.0,
         "wrong": BEYOND_WRONG,
     },
-    "check_cap": {
-        "alternative": cap_by_distance_from_the_middle,
-        "shape_stub": lambda entropy, n_states, early, trained: 1.0,
-        "wrong": CAP_WRONG,
+    "check_echo": {
+        "alternative": echo_by_overlap,
+        "shape_stub": lambda forecaster, T, E, n: torch.zeros(n + 1),
+        "wrong": ECHO_WRONG,
     },
-    "check_influence": {
-        "alternative": influence_by_positive_part,
-        "shape_stub": lambda T, E, first, second: torch.zeros(len(first)),
-        "wrong": INFLUENCE_WRONG,
+    "check_hidden": {
+        "alternative": hidden_by_joint,
+        "shape_stub": lambda T, E, alpha, q: 0.0,
+        "wrong": HIDDEN_WRONG,
     },
 }

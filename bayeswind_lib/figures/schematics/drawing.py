@@ -22,7 +22,7 @@ def svg_text(body: str, width: float, height: float, alt: str) -> str:
     """One `<svg>`, as an image with words, around what is drawn in it."""
     size = f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}"'
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="bw-figure" role="img" {size} '
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="bw-figure bw-schematic" role="img" {size} '
         f'style="background: {PALETTE["ground"]}; font-family: {FONTS["sans"]}" aria-label={quoteattr(alt)}>{body}</svg>'
     )
 

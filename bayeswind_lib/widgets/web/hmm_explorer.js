@@ -4,6 +4,8 @@
 // bayeswind_lib/tunnels/hmm.py, baselines/hmm.py and widgets/hmm.py, and is compared with it by the
 // tests. More predictors can stand beside these: bwHmm.addPredictor for all explorers that the page
 // has, bwHmm.mountOn(root, {predictors}) for one; bwHmm.tablePredictor makes one from answers.
+// With data-shows="forecasts" it shows what everyone says of the next observation, and how far that
+// is from the exact forecast at each step, in place of beliefs.
 (function () {
   "use strict";
 
@@ -70,6 +72,10 @@
     });
   }
 
+  // What a belief says of the next symbol: the chain moves, then the state emits.
+  const emitted = (belief, emission) => states.map((v) => sum(states.map((s) => belief[s] * emission[s][v])));
+  const forecast = (belief, transition, emission) => emitted(transport(belief, transition), emission);
+
   function emissionOnly(emission, symbols) {
     return symbols.map((symbol) => correct(even(), emission, symbol));
   }
@@ -121,17 +127,20 @@
 
   // ---- predictors ----------------------------------------------------------------------------
 
-  // Each is { name, label(episode), beliefs(episode) }; an episode is { seed, chain, transition,
+  // Each is { name, look, label(episode), beliefs(episode) }; an episode is { seed, chain, transition,
   // emission, symbols (those seen), window }. `beliefs` gives one row a symbol, or null where it
-  // has no answer; then nothing is drawn.
+  // has no answer; then nothing is drawn. One that has `forecasts` in place of `beliefs` speaks of the
+  // next symbol. `look` is its colour and shape: 1 (blue, a circle) is the network on all pages.
   const predictors = [
     {
       name: "window",
-      label: (e) => (e.window === 1 ? "last symbol" : `last ${e.window} symbols`),
+      look: 2,
+      label: (e) => (e.window === 1 ? `last ${e.thing}` : `last ${e.window} ${e.thing}s`),
       beliefs: (e) => windowFilter(e.transition, e.emission, e.symbols, e.window),
     },
     {
       name: "look",
+      look: 3,
       label: () => "this symbol alone",
       beliefs: (e) => emissionOnly(e.emission, e.symbols),
     },
@@ -145,12 +154,14 @@
   }
 
   // A predictor that looks its answers up: rows by "seed chain symbol,symbol,...", as
-  // { "1 fast 0,2": [0.1, 0.2, 0.7] }. A trained network fits into such a table.
-  function tablePredictor(name, label, table) {
+  // { "1 fast 0,2": [0.1, 0.2, 0.7] }. A trained network fits into such a table. `says` is what the
+  // answers are: "beliefs" or "forecasts".
+  function tablePredictor(name, label, table, says = "beliefs") {
     return {
       name,
+      look: 1,
       label: () => label,
-      beliefs(e) {
+      [says](e) {
         const rows = e.symbols.map((_, t) => table[`${e.seed} ${e.chain} ${e.symbols.slice(0, t + 1).join(",")}`]);
         return rows.every(Boolean) ? rows : null;
       },
@@ -167,6 +178,7 @@
       this.emission = probabilities(drawn.emission);
       this.seen = 0;
       this.window = 2;
+      this.thing = "symbol"; // what a page calls it
       this.chosen = false; // whether the reader put a symbol in nature's place
     }
 
@@ -181,12 +193,29 @@
       this.seen += 1;
     }
 
+    asked(names) {
+      return [...predictors, ...this.joined].filter((one) => !names || names.includes(one.name));
+    }
+
     // The exact belief and every predictor's that has one, at steps 0 (nothing seen) to `seen`.
     rows(names) {
-      const found = [{ name: "exact", label: "exact posterior", rows: [even(), ...this.exact] }];
-      for (const one of [...predictors, ...this.joined]) {
-        const rows = !names || names.includes(one.name) ? one.beliefs(this) : null;
-        if (rows) found.push({ name: one.name, label: one.label(this), rows: [even(), ...rows] });
+      const found = [{ name: "exact", look: 0, label: "exact posterior", rows: [even(), ...this.exact] }];
+      for (const { name, look = 1, label, beliefs } of this.asked(names)) {
+        const rows = beliefs ? beliefs(this) : null;
+        if (rows) found.push({ name, look, label: label(this), rows: [even(), ...rows] });
+      }
+      return found;
+    }
+
+    // The same of the next symbol: of a belief what follows from it, of a network what it says.
+    forecasts(names) {
+      const first = emitted(even(), this.emission);
+      const ahead = (row) => forecast(row, this.transition, this.emission);
+      const found = this.rows(names).map((one) => ({ ...one, rows: [first, ...one.rows.slice(1).map(ahead)] }));
+      found[0].label = "exact filter";
+      for (const { name, look = 1, label, forecasts } of this.asked(names)) {
+        const rows = forecasts ? forecasts(this) : null;
+        if (rows) found.push({ name, look, label: label(this), rows: [first, ...rows] });
       }
       return found;
     }
@@ -201,19 +230,23 @@
 
   function mount(root, id, { predictors: joined = ofPage }) {
     const names = root.dataset.predictors ? root.dataset.predictors.split(/[\s,]+/) : null;
+    const ahead = root.dataset.shows === "forecasts", thing = ahead ? "observation" : "symbol";
+    const chains = +(root.dataset.chains || Infinity); // after the last one comes the first
     let episode = new Episode(+(root.dataset.seed || 1), root.dataset.chain || "fast", joined);
     episode.seen = +(root.dataset.opens ?? 5); // so that there is something to see
+    episode.thing = thing;
     let spot = null; // the chip that has to keep the keyboard's focus after a redraw
 
-    const seen = slider(id, "seen", "Symbols seen", [0, LENGTH], 0, (n) => change(() => { episode.seen = n; }));
-    const memory = slider(id, "window", "Window, symbols remembered", [1, 10], episode.window,
+    const seen = slider(id, "seen", ahead ? "Observations" : "Symbols seen", [0, LENGTH], 0, (n) => change(() => { episode.seen = n; }));
+    const memory = slider(id, "window", ahead ? "Window" : "Window, symbols remembered", [1, 10], episode.window,
       (n) => change(() => { episode.window = n; }));
-    const kinds = [["fast: states change often", "fast"], ["slow: states stay", "slow"]];
+    const kinds = ahead ? [["slow", "slow"], ["fast", "fast"]]
+      : [["fast: states change often", "fast"], ["slow: states stay", "slow"]];
     const kind = radios(id, "chain", "Chain", kinds, episode.chain, (chain) => start(episode.seed, chain));
     const hidden = element("input", { type: "checkbox", id: `${id}-hidden`, onchange: () => update() });
-    const next = button("See next symbol", "next", () => change(() => episode.reveal()));
+    const next = button(ahead ? "Next observation" : "See next symbol", "next", () => change(() => episode.reveal()));
     const back = button("Step back", "back", () => change(() => { episode.seen = Math.max(episode.seen - 1, 0); }));
-    const fresh = button("New chain", "new", () => start(episode.seed + 1, episode.chain));
+    const fresh = button("New chain", "new", () => start(episode.seed % chains + 1, episode.chain));
 
     const chips = element("div", { class: "bw-chips", role: "group", "aria-labelledby": `${id}-choose` });
     const status = statusLine();
@@ -224,10 +257,15 @@
     const told = element("p", { class: "bw-told" });
     const moves = element("table", {}), shows = element("table", {});
 
-    root.replaceChildren(
+    const unveil = element("label", { class: "bw-field", for: `${id}-hidden` }, hidden, " show the hidden states");
+    if (ahead) root.replaceChildren(
       element("div", { class: "bw-controls" },
-        seen.field, memory.field, kind,
-        element("label", { class: "bw-field", for: `${id}-hidden` }, hidden, " show the hidden states"),
+        element("div", { class: "bw-buttons" }, next, back, fresh), kind, seen.field, memory.field),
+      told, legend, element("div", { class: "bw-pair" }, bars, curve), status, unveil,
+      element("div", { class: "bw-tables" }, moves, shows));
+    else root.replaceChildren(
+      element("div", { class: "bw-controls" },
+        seen.field, memory.field, kind, unveil,
         element("div", { class: "bw-buttons" }, next, back, fresh)),
       element("div", { class: "bw-choose" },
         element("span", { id: `${id}-choose` }, "Or choose the symbol that follows:"), chips),
@@ -236,9 +274,10 @@
       element("div", { class: "bw-tables" }, moves, shows));
 
     function start(seed, chain) {
-      const window = episode.window;
+      const { window, seen: before } = episode;
       episode = new Episode(seed, chain, joined);
-      episode.window = window;
+      Object.assign(episode, { window, thing });
+      if (ahead) episode.seen = before; // the same step of another chain
       update();
     }
 
@@ -249,23 +288,28 @@
     }
 
     function update() {
-      const all = episode.rows(names);
+      const all = ahead ? episode.forecasts(names) : episode.rows(names);
       seen.input.value = episode.seen;
       memory.input.value = episode.window;
       seen.output.textContent = `${episode.seen} of ${LENGTH}`;
       memory.output.textContent = episode.window;
       next.disabled = episode.done;
       back.disabled = episode.seen === 0;
-      status.textContent = describe(episode, all);
-      legend.replaceChildren(...all.map((one, i) => element("li", {},
-        element("span", { class: `bw-key bw-look-${i}`, "aria-hidden": "true" }), one.label)));
-      drawChips();
-      drawTriangle(triangle, all);
-      drawBars(bars, all);
-      drawEntropy(curve, all);
+      status.textContent = (ahead ? describeForecasts : describe)(episode, all);
+      legend.replaceChildren(...all.map((one) => element("li", {},
+        element("span", { class: `bw-key bw-look-${one.look}`, "aria-hidden": "true" }), one.label)));
+      if (ahead) {
+        drawBars(bars, all, 230, "forecast probability", "next observation");
+        drawMisses(curve, all);
+      } else {
+        drawChips();
+        drawTriangle(triangle, all);
+        drawBars(bars, all);
+        drawEntropy(curve, all);
+      }
       tell();
       matrix(moves, "Chance of the next state", episode.transition, "to", null);
-      matrix(shows, "Chance of a symbol", episode.emission, "symbol", episode.seen ? episode.symbols[episode.seen - 1] : null);
+      matrix(shows, `Chance of ${ahead ? "an" : "a"} ${thing}`, episode.emission, ahead ? "emits" : "symbol", episode.seen ? episode.symbols[episode.seen - 1] : null);
       Object.assign(root.dataset, { seen: episode.seen, seed: episode.seed, entropy: entropy(all[0].rows[episode.seen]) });
       handOn(next, fresh);
       handOn(back, next);
@@ -290,8 +334,8 @@
     function tell() {
       const n = episode.seen;
       hidden.disabled = episode.chosen;
-      if (!n) { told.textContent = "No symbol seen yet."; return; }
-      let words = `Symbols: ${episode.symbols.join(", ")}.`;
+      if (!n) { told.textContent = `No ${thing} seen yet.`; return; }
+      let words = `${ahead ? "Observed" : "Symbols"}: ${episode.symbols.join(", ")}.`;
       if (episode.chosen) words += " You chose one of them, so nature\u2019s hidden states no longer belong to them.";
       else if (hidden.checked) words += ` Hidden states: ${episode.states.slice(0, n).join(", ")}.`;
       told.textContent = words;
@@ -310,6 +354,14 @@
     const others = all.slice(1).map((one) => ` ${one.label[0].toUpperCase()}${one.label.slice(1)}: KL ${bits(divergence(exact, one.rows[n]))}.`);
     return `After ${count(n, "symbol")}: the belief is ${exact.map(chance).join(", ")}, ` +
       `entropy ${bits(entropy(exact))}.${others.join("")}`;
+  }
+
+  function describeForecasts(episode, all) {
+    const n = episode.seen, exact = all[0].rows[n];
+    if (!n) return `Nothing observed: the exact forecast is ${exact.map(chance).join(", ")}.`;
+    const others = all.slice(1).map((one) => `${bits(divergence(exact, one.rows[n]))} (${one.label})`);
+    return `After ${count(n, "observation")} the exact forecast of the next is ${exact.map(chance).join(", ")}. ` +
+      `KL divergence from it: ${others.join(", ")}.`;
   }
 
   function matrix(table, caption, rows, kind, column) {
@@ -354,29 +406,29 @@
       const [x, y] = at(corner(i));
       f.svg.append(text(x + dx, y + dy, `state ${i}`, anchor));
     });
-    all.slice().reverse().forEach((one, back) => {
-      const i = all.length - 1 - back, points = one.rows.map(at);
-      if (i === 0) {
+    all.slice().reverse().forEach((one) => {
+      const points = one.rows.map(at);
+      if (one.look === 0) {
         f.svg.append(element("path", { d: trace(points), class: "bw-trail" }),
           ...points.slice(0, -1).map(([x, y]) => element("circle", { cx: x, cy: y, r: 2.6, class: "bw-past" })));
       }
-      f.svg.append(mark(i, points[n], 5.5));
+      f.svg.append(mark(one.look, points[n], 5.5));
     });
   }
 
-  function drawBars(box, all) {
+  function drawBars(box, all, height = 300, title = "probability", below = "hidden state now") {
     const n = all[0].rows.length - 1;
     const told = all.map((one) => `${one.label} ${one.rows[n].map(chance).join(", ")}`).join("; ");
-    const f = frame(box, 300, `Bars of the probability of states 0, 1 and 2: ${told}.`);
+    const f = frame(box, height, `Bars of the ${title} of 0, 1 and 2 (${below}): ${told}.`);
     const toY = (p) => f.bottom - p * (f.bottom - f.top);
-    axes(f, [0, 0.25, 0.5, 0.75, 1], toY, "probability", "hidden state now");
+    axes(f, [0, 0.25, 0.5, 0.75, 1], toY, title, below);
     const step = (f.right - f.left) / SIZE;
     for (const s of states) {
       const x = f.left + s * step, inner = (step * 0.7) / (all.length - 1 || 1);
       f.svg.append(text(x + step / 2, f.bottom + 17, String(s)));
       all.slice(1).forEach((one, i) => f.svg.append(element("rect", {
         x: x + step * 0.15 + i * inner, width: inner * 0.92, y: toY(one.rows[n][s]),
-        height: f.bottom - toY(one.rows[n][s]), class: `bw-bar bw-look-${i + 1}`,
+        height: f.bottom - toY(one.rows[n][s]), class: `bw-bar bw-look-${one.look}`,
       })));
       f.svg.append(element("rect", {
         x: x + step * 0.08, width: step * 0.84, y: toY(all[0].rows[n][s]),
@@ -395,16 +447,39 @@
     axes(f, [0, 0.5, 1, 1.5], toY, "entropy (bits)", "symbols seen", (t) => t.toFixed(1));
     const stride = f.width < 420 ? 5 : 2;
     for (let i = 0; i <= LENGTH; i += stride) f.svg.append(text(toX(i), f.bottom + 17, String(i)));
-    heights.map((hs, i) => [hs, i]).reverse().forEach(([hs, i]) => {
+    heights.map((hs, i) => [hs, all[i].look]).reverse().forEach(([hs, look]) => {
       const points = hs.map((h, t) => [toX(t), toY(h)]);
-      f.svg.append(element("path", { d: trace(points), class: `bw-line bw-look-${i}` }));
-      points.forEach((point, t) => f.svg.append(i || t === n ? mark(i, point, t === n ? 4.5 : 2.6)
+      f.svg.append(element("path", { d: trace(points), class: `bw-line bw-look-${look}` }));
+      points.forEach((point, t) => f.svg.append(look || t === n ? mark(look, point, t === n ? 4.5 : 2.6)
         : element("circle", { cx: point[0], cy: point[1], r: 2.6, class: "bw-past" })));
     });
   }
 
+  // How far every forecast so far is from the exact one, on one scale for all chains: a line down is ten
+  // times nearer. What is nearer than the lowest line lies on it; where a filter is exact it has no point.
+  const FLOOR = -5, EXACT = 1e-12;
+
+  function drawMisses(box, all) {
+    const n = all[0].rows.length - 1;
+    const gaps = all.slice(1).map((one) => one.rows.slice(1).map((row, t) => divergence(all[0].rows[t + 1], row)));
+    const told = gaps.map((row, i) => `${all[i + 1].label} ${row.map(bits).join(", ") || "nothing yet"}`).join("; ");
+    const f = frame(box, 230, `KL divergence from the exact forecast after 1 to ${n} observations, logarithmic: ${told}.`);
+    const place = (power) => f.bottom - ((power - FLOOR) / -FLOOR) * (f.bottom - f.top);
+    const toY = (gap) => place(Math.min(0, Math.max(FLOOR, Math.log10(gap))));
+    const toX = (step) => f.left + ((step - 0.3) / LENGTH) * (f.right - f.left);
+    axes(f, [0, -1, -2, -3, -4, -5], place, "KL divergence from exact (bits)", "observation",
+      (power) => (power < -3 ? `10\u207b${"\u2074\u2075"[-4 - power]}` : String(10 ** power)));
+    for (const step of [1, 5, 10, 15, 20]) f.svg.append(text(toX(step), f.bottom + 17, String(step)));
+    gaps.forEach((row, i) => {
+      const look = all[i + 1].look, steps = range(n).filter((t) => row[t] > EXACT);
+      const points = steps.map((t) => [toX(t + 1), toY(row[t])]);
+      f.svg.append(element("path", { d: trace(points), class: `bw-line bw-look-${look}` }),
+        ...points.map((point, at) => mark(look, point, steps[at] === n - 1 ? 5 : 2.8)));
+    });
+  }
+
   bwExplorer.start("hmm", "Hidden chain explorer", mount, {
-    CHAINS, Episode, addPredictor, correct, divergence, draw, emissionOnly, entropy, filter,
+    CHAINS, Episode, addPredictor, correct, divergence, draw, emissionOnly, entropy, filter, forecast,
     probabilities, stationary, tablePredictor, transport, windowFilter,
   });
 })();

@@ -58,8 +58,8 @@ function isDark(el) {
 
 // What only this widget shows: a network's answers as one more predictor, or a network that the reader made.
 function ownOf(model, mount) {
-  const { label, table, file } = model.get("network");
-  const own = { predictors: table ? [mount.tablePredictor("network", label, table)] : [] };
+  const { label, table, says, file } = model.get("network");
+  const own = { predictors: table ? [mount.tablePredictor("network", label, table, says)] : [] };
   return file ? { ...own, network: () => weights(file, model).then(window.bwNetwork.of) } : own;
 }
 

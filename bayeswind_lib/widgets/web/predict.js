@@ -99,19 +99,19 @@
 
   function curve(box, truthText) {
     const truth = numbers(truthText), [low, high] = box.dataset.range.trim().split(/\s+/).map(Number);
-    const W = Math.min(Math.max(box.clientWidth - 40, 260), 560), H = 260, left = 44, right = 12, top = 12, bottom = 40, n = truth.length;
+    const W = Math.min(Math.max(box.clientWidth - 40, 260), 560), H = 260, left = 44, right = 12, top = 12, bottom = 40, n = truth.length, first = +(box.dataset.first || 0);
     const toX = (i) => left + (W - left - right) * i / (n - 1), toY = (v) => top + (H - top - bottom) * (high - v) / (high - low);
     let heights = new Array(n).fill((low + high) / 2), touched = false, open = true;
     const path = (values) => values.map((v, i) => `${i ? "L" : "M"}${toX(i)} ${toY(v)}`).join("");
     const own = element("path", { class: "bw-predict-own" }), real = element("path", { class: "bw-predict-real" });
     const points = heights.map((_, i) => element("circle", {
-      r: 7, cx: toX(i), class: "bw-predict-point", tabindex: 0, role: "slider", "aria-label": `${box.dataset.across || "place"} ${i}`,
+      r: 7, cx: toX(i), class: "bw-predict-point", tabindex: 0, role: "slider", "aria-label": `${box.dataset.across || "place"} ${i + first}`,
       "aria-valuemin": low, "aria-valuemax": high, onkeydown: (event) => press(event, i),
     }));
     const ticks = [low, (low + high) / 2, high].flatMap((v) => [
       element("line", { x1: left, x2: W - right, y1: toY(v), y2: toY(v), class: "bw-predict-grid" }),
       element("text", { x: left - 6, y: toY(v) + 5, "text-anchor": "end" }, round(v, 1))]);
-    const below = [0, Math.round((n - 1) / 2), n - 1].map((i) => element("text", { x: toX(i), y: H - bottom + 18, "text-anchor": "middle" }, String(i)));
+    const below = [0, Math.round((n - 1) / 2), n - 1].map((i) => element("text", { x: toX(i), y: H - bottom + 18, "text-anchor": "middle" }, String(i + first)));
     const names = [element("text", { x: (left + W - right) / 2, y: H - 4, "text-anchor": "middle" }, box.dataset.across || ""),
       element("text", { x: left + 4, y: top + 6, "text-anchor": "start" }, box.dataset.up || "")];
     const svg = element("svg", { viewBox: `0 0 ${W} ${H}`, role: "group", "aria-label": "Sketch a curve: drag across the picture, or move a point with the arrow keys" },
