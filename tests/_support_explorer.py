@@ -10,6 +10,8 @@ from pathlib import Path
 
 from _support import HANGS, ROOT, pages
 
+from bayeswind_lib.widgets import explorers
+
 from tools import networks  # noqa: E402
 
 WEB = ROOT / "bayeswind_lib" / "widgets" / "web"  # scripts that the pages share with notebooks
@@ -40,8 +42,8 @@ def explorer_opener(name: str, browser, folder: Path) -> Iterator[Callable]:
     weights = networks.files_of((folder / f"{name}_explorer.js").read_text("utf-8"))
     for file in weights:
         networks.write(folder, file)
-    engine = json.loads((WEB / "engine.json").read_text("utf-8")) if weights else ()
-    scripts = [f'<script defer src="{file}"></script>' for file in engine]
+    engine = json.loads((WEB / "engine.json").read_text("utf-8")) if weights else []
+    scripts = [f'<script defer src="{file}"></script>' for file in [*engine, *explorers.more_scripts(name)]]
 
     def opened(theme="light", width=1280, wait=True, head="", opens=0, **settings):
         """opens: how many pairs, symbols or points are shown at first; None is what a page has."""

@@ -16,13 +16,19 @@ from bayeswind_lib.widgets.filtering import answer_table
 from bayeswind_lib.widgets.notebook import WEB, Widget
 from bayeswind_lib.widgets.page import weights_file
 
-OF_NETWORKS = ("ablation", "attention", "training")
+OF_NETWORKS = ("ablation", "attention", "machine", "training")
 
 
 def scripts(name: str) -> list[str]:
     """Names of the files in `web` that an explorer runs, in the order in which they are loaded."""
     engine = json.loads((WEB / "engine.json").read_text("utf-8")) if name in OF_NETWORKS else []
-    return ["explorer.js", *engine, f"{name}_explorer.js"]
+    return ["explorer.js", *engine, *more_scripts(name), f"{name}_explorer.js"]
+
+
+def more_scripts(name: str) -> list[str]:
+    """Names of the files in `web` that an explorer needs beside the engine, as NAME_explorer.json lists them."""
+    listed = WEB / f"{name}_explorer.json"
+    return json.loads(listed.read_text("utf-8")) if listed.is_file() else []
 
 
 def _mounted(name: str, **more) -> Widget:

@@ -275,6 +275,8 @@ def add_explorers(app, pagename, templatename, context, doctree):
         if f'data-explorer="{script.name.split("_explorer")[0]}"' in raw:
             for file in networks.files_of(script.read_text("utf-8")):
                 add_network(app, file)
+            for name in explorers.more_scripts(script.name.split("_explorer")[0]):
+                app.add_js_file(name, loading_method="defer")
             app.add_js_file(script.name, loading_method="defer")
             if script.with_suffix(".css").is_file():
                 app.add_css_file(script.with_suffix(".css").name)
