@@ -13,9 +13,9 @@
   // names, exact, now: of every outcome; whole: the answer of the uncut network, or null; from: where
   // the stream comes up from below; chosen: outcomes that contributions are about; pick(y) is called
   // when one is pressed.
-  function answer(box, { width, narrow, names, kind, exact, now, whole, from, chosen, pick, title }) {
-    const height = narrow ? 148 : 164, base = height - 46, top = 20, left = 8, step = (width - 2 * left) / names.length;
-    const most = [0.25, 0.5, 1].find((v) => v >= Math.max(...exact, ...now, ...(whole || [])) - 0.02), toY = (p) => base - (Math.min(p, most) / most) * (base - top);
+  function answer(box, { width, narrow, names, exact, now, whole, from, chosen, pick, title }) {
+    const height = narrow ? 142 : 158, base = height - 46, top = 20, left = 8, step = (width - 2 * left) / names.length;
+    const most = [0.14, 0.25, 0.36, 0.5, 0.7, 1].find((v) => v >= Math.max(...exact, ...now, ...(whole || [])) - 0.02), toY = (p) => base - (Math.min(p, most) / most) * (base - top);
     const told = names.map((name, y) => `${name}: network ${now[y].toFixed(3)}, exact ${exact[y].toFixed(3)}${whole ? `, uncut ${whole[y].toFixed(3)}` : ""}`);
     const svg = svgOf(width, height, `${title} ${told.join("; ")}.`);
     const wide = Math.min(step * 0.74, 62), centre = (y) => left + (y + 0.5) * step;
@@ -36,7 +36,6 @@
       svg.append(text(centre(y), base + 14, name, "middle", `bw-outcome${chosen.includes(y) ? " bw-chosen" : ""}`));
       svg.append(element("rect", { class: "bw-area", x: centre(y) - step / 2, width: step, y: 0, height: base + 20, onclick: () => pick(y) }));
     });
-    svg.append(text(left, 12, `probability of each ${kind}`, "start", "bw-small"));
     box.replaceChildren(svg);
   }
 

@@ -12,16 +12,18 @@
   // ---- where things stand ----------------------------------------------------------------------
 
   // Places of everything in a drawing of that width: base[l] is where layer l begins, base[L] the top.
-  function places(width, L, H, T) {
+  function places(width, L, H, T, recurrent) {
     const narrow = width < 520, left = narrow ? 12 : 20, right = narrow ? 94 : 158, xs = width - right;
-    const arcs = narrow ? 50 : 62, tall = 34, room = 66, pitch = arcs + tall + room, top = 12;
+    const arcs = narrow ? 50 : 62, tall = 34, room = 66, top = 12;
+    const pitch = recurrent ? Math.max(arcs + tall + room + 30, 300 / L) : arcs + tall + room;
     const base = range(L + 1).map((l) => top + (L - l) * pitch), below = base[0];
-    const step = Math.min(narrow ? 30 : 42, (xs - left - 14) / Math.max(1, T - 1)), rows = step < 27 ? 2 : 1;
-    const x = range(T).map((t) => xs - (T - 1 - t) * step), cell = (xs - left - (narrow ? 14 : 26)) / Math.max(H, 1);
+    const step = Math.min(narrow ? 30 : 42, recurrent ? (xs - left - 28) / T : (xs - left - 14) / Math.max(1, T - 1)), rows = step < 27 ? 2 : 1;
+    const column = (xs - left - 28) / T; // of a state
+    const x = range(T).map((t) => (recurrent && t < T - 1 ? left - 2 + (t + 0.5) * column : xs - (T - 1 - t) * step)), cell = (xs - left - (narrow ? 14 : 26)) / Math.max(H, 1);
     return {
       width, narrow, left, xs, arcs, tall, room, pitch, base, step, rows, x, wide: Math.min(cell - (narrow ? 5 : 12), 96),
       headX: (h) => left + (h + 0.5) * cell, height: below + (rows === 2 ? 66 : 48), tokensY: below + 26, block: xs + (narrow ? 24 : 34),
-      blockWide: narrow ? 60 : 86,
+      blockWide: narrow ? 66 : 86, column,
     };
   }
 
@@ -30,7 +32,10 @@
   // ---- colours and widths ----------------------------------------------------------------------
 
   const signOf = (value) => (value >= 0 ? "bw-up" : "bw-down");
-  const signed = (value) => (value > 0 ? "+" : "") + number(value, Math.abs(value) >= 9.95 ? 0 : 1);
+  function signed(value, digits) {
+    const words = number(value, Math.abs(value) >= 9.95 ? 0 : digits);
+    return value > 0 && Number(words) ? `+${words}` : words;
+  }
 
   // ---- still parts -----------------------------------------------------------------------------
 
@@ -47,8 +52,8 @@
 
   function tokenMarks(p, what) {
     return what.tokens.flatMap((token, t) => {
-      const asked = t === what.tokens.length - 1, lower = p.rows === 2 && t % 2 && !asked, x = p.x[t], y = p.tokensY + (lower ? 20 : 0);
-      const wide = asked ? 30 : Math.max(Math.min(26, p.step * p.rows - 2), 13), cut = what.off.has(`t${t}`);
+      const asked = t === what.tokens.length - 1, lower = p.rows === 2 && (what.tokens.length - 1 - t) % 2, x = p.x[t], y = p.tokensY + (lower ? 20 : 0);
+      const wide = asked ? (p.step < 10 ? 20 : 30) : Math.max(Math.min(26, p.step * p.rows - 2), 13), cut = what.off.has(`t${t}`);
       const kind = `bw-tok bw-of-${token.kind}${asked ? " bw-asked-now" : ""}${cut ? " bw-cut" : ""}`;
       const shown = asked && what.question ? `${token.short}?` : token.short;
       const mark = element("g", { class: kind, "data-token": t },
@@ -57,6 +62,12 @@
         text(x, y + 4, shown, "middle", "bw-token-name"));
       return [mark];
     });
+  }
+
+  // What the asked token adds by itself, beside it.
+  function itself(p, what) {
+    const value = what.flow === "contribution" && what.amounts ? what.amounts.get("entry") : undefined;
+    return value === undefined ? [] : [text(p.xs + 22, p.tokensY + 4, `itself ${signed(value, what.digits)}`, "start", "bw-small")];
   }
 
   // ---- a transformer ---------------------------------------------------------------------------
@@ -138,11 +149,13 @@
     node.setAttribute("aria-label", what.describe(name));
     node.style.setProperty("--bw-share", value === null || cut ? 0 : (0.1 + 0.6 * size).toFixed(3));
     wires.replaceChildren(...at.paths.map((d, i) => element("path", {
-      class: `bw-wire ${kind}`, d, "data-part": name, "stroke-width": (cut ? 1.4 : i === 0 && at.kind === "mlp" ? 1.6 : 1.4 + 5 * size).toFixed(2),
+      class: `bw-wire ${kind}`, d, "data-wire": name, "stroke-width": (cut ? 1.4 : i === 0 && at.kind === "mlp" ? 1.6 : 1.4 + 5 * size).toFixed(2),
     })), ...(cut ? [cutMark(p, at)] : []));
-    amount.textContent = value === null || cut ? "" : signed(value);
+    amount.textContent = value === null || cut ? "" : signed(value, what.digits);
     if (at.kind === "head") {
-      spark.setAttribute("d", sparkOf(p, at, what.looks(at.layer, at.head)));
+      const tight = at.wide < 70 && amount.textContent; // then the number has the second line for itself
+      amount.setAttribute("y", at.y + (tight ? 28 : 14));
+      spark.setAttribute("d", tight ? "" : sparkOf(p, at, what.looks(at.layer, at.head)));
       spark.setAttribute("stroke-width", Math.max(1, Math.min(4, ((at.wide - 10) / what.tokens.length) * 0.7)).toFixed(1));
     }
   }
@@ -156,8 +169,8 @@
 
   function stateNodes(p, what, actions) {
     return range(what.layers).map((l) => {
-      const y = p.base[l + 1] + 26, tall = p.pitch - 50, x = p.left - 8, wide = p.xs - p.left - 4 - (what.single ? 0 : 12);
-      const middle = y + tall / 2, entry = what.single ? [] : [`M${p.xs} ${y + tall + 8}C${p.xs - 4} ${y + tall + 8} ${x + wide + 6} ${y + tall} ${x + wide} ${y + tall - 8}`];
+      const y = p.base[l + 1] + 26, tall = p.pitch - 50, x = p.left - 8, wide = p.column * what.tokens.length + 12;
+      const middle = y + tall / 2, entry = [`M${p.xs} ${y + tall + 8}C${p.xs - 4} ${y + tall + 8} ${x + wide + 6} ${y + tall} ${x + wide} ${y + tall - 8}`];
       return partNode(p, String(l), {
         x, y, wide, tall, words: what.unitWords(l), paths: [...entry, `M${x + wide} ${middle}C${x + wide + 10} ${middle} ${p.xs - 8} ${y} ${p.xs} ${y - 8}`], kind: "state", layer: l, mark: middle - 3,
       }, actions);
@@ -172,7 +185,7 @@
     const context = canvas.getContext("2d"), image = context.createImageData(T, n), [up, down, quiet] = what.inks;
     range(T).forEach((t) => order.forEach((unit, i) => {
       const value = rows[t] ? rows[t][unit] / most : 0, ink = what.flow === "contribution" ? (value >= 0 ? up : down) : value >= 0 ? up : quiet;
-      image.data.set([...ink, Math.round(255 * Math.min(1, Math.abs(value)))], 4 * (i * T + t));
+      image.data.set([...ink, Math.round(255 * Math.min(1, Math.abs(value)) ** 0.7)], 4 * (i * T + t));
     }));
     context.putImageData(image, 0, 0);
     return canvas.toDataURL();
@@ -189,9 +202,9 @@
     label.setAttribute("x", at.x + 2);
     amount.setAttribute("y", at.y - 8);
     amount.setAttribute("x", at.x + at.wide - 2);
-    amount.textContent = value === null || cut ? "" : signed(value);
-    wires.replaceChildren(...at.paths.map((d) => element("path", { class: `bw-wire ${kind}`, d, "data-part": name, "stroke-width": cut ? 1.4 : 3.4 })), ...(cut ? [cutMark(p, at)] : []));
-    const wide = (at.wide - 12) / T;
+    amount.textContent = value === null || cut ? "" : signed(value, what.digits);
+    wires.replaceChildren(...at.paths.map((d) => element("path", { class: `bw-wire ${kind}`, d, "data-wire": name, "stroke-width": cut ? 1.4 : 3.4 })), ...(cut ? [cutMark(p, at)] : []));
+    const wide = p.column;
     node.querySelector(".bw-cells")?.remove();
     const picture = document.createElementNS("http://www.w3.org/2000/svg", "image"), columns = element("g", { class: "bw-cells" }, picture);
     for (const [key, v] of Object.entries({ href: stateImage(p, what, l), x: at.x + 6, y: at.y + 5, width: at.wide - 12, height: at.tall - 10, preserveAspectRatio: "none" })) picture.setAttribute(key, v);
@@ -205,13 +218,9 @@
 
   // From each token up into its column of the lowest state, and from state to state.
   function feeders(p, what) {
-    const at = (l, t) => {
-      const x = p.left - 8, wide = p.xs - p.left - 4 - (what.single ? 0 : 12) - 12;
-      return x + 6 + ((t + 0.5) * wide) / what.tokens.length;
-    };
-    return range(what.layers).flatMap((l) => what.tokens.map((_, t) => {
-      const cut = what.off.has(`t${t}`), foot = l ? p.base[l] + 25 : p.base[0] + 14, end = p.base[l + 1] + 26 + p.pitch - 50, from = l ? at(l - 1, t) : p.x[t];
-      return element("path", { class: `bw-feeder${cut ? " bw-cut" : ""}`, "data-from": t, "data-layer": l, "data-size": 0.3, d: `M${from} ${foot}C${from} ${(foot + end) / 2} ${at(l, t)} ${(foot + end) / 2} ${at(l, t)} ${end}` });
+    return range(what.layers).flatMap((l) => p.x.slice(0, -1).map((x, t) => {
+      const cut = what.off.has(`t${t}`), foot = l ? p.base[l] + 25 : p.base[0] + 14, end = p.base[l + 1] + 26 + p.pitch - 50;
+      return element("path", { class: `bw-feeder${cut ? " bw-cut" : ""}`, "data-from": t, "data-layer": l, "data-size": 0.3, d: `M${x} ${foot}V${end}` });
     }));
   }
 
@@ -220,7 +229,7 @@
   // Small bars beside the column: the answer if the stream were read out where a layer begins.
   function lenses(p, what) {
     return what.lens.slice(0, -1).flatMap((one, i) => {
-      const l = what.lens.length - 1 - i === 0 ? 0 : i, foot = p.base[l] - 19, tall = p.arcs - 25, x = p.xs + (p.narrow ? 16 : 30), wide = p.width - 8 - x;
+      const l = i, foot = p.base[l] - 19, tall = p.arcs - 25, x = p.xs + (p.narrow ? 16 : 30), wide = p.width - 8 - x;
       const step = wide / one.p.length, most = [0.25, 0.5, 1].find((v) => v >= Math.max(...one.p, ...what.exact) - 0.02);
       const high = (v) => (v / most) * tall;
       return [
@@ -275,14 +284,16 @@
     }
 
     function draw(what) {
-      p = { ...places(what.width, what.layers, what.heads, what.tokens.length), heads: what.heads };
+      p = { ...places(what.width, what.layers, what.heads, what.tokens.length, what.recurrent), heads: what.heads };
       drawn = what;
       svg.setAttribute("aria-label", what.title);
+      svg.classList.toggle("bw-belief", what.flow === "belief");
+      svg.classList.toggle("bw-narrow", p.narrow);
       const key = [what.width, what.layers, what.heads, what.recurrent, what.recurrent && what.tokens.length].join();
       groups.ground.replaceChildren(...ground(p, what));
       groups.arcs.replaceChildren(...(what.recurrent ? feeders(p, what) : arcs(p, what)));
       groups.dots.replaceChildren(...(what.recurrent ? [] : dots(p, what)));
-      groups.tokens.replaceChildren(...tokenMarks(p, what));
+      groups.tokens.replaceChildren(...tokenMarks(p, what), ...itself(p, what));
       groups.lens.replaceChildren(...(what.flow === "belief" ? lenses(p, what) : []));
       if (key !== built) build(what);
       built = key;

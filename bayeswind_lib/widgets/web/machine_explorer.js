@@ -24,7 +24,7 @@
   const START = { task: "bijection", net: "transformer", pairs: 5, seed: 3, off: "", flow: "attention", about: "true", focus: "" };
   const PACE = 1300; // milliseconds that a step of Play stays after its pulses have arrived
   const CALM = 900; // and without pulses
-  const ZOOM = 1.5;
+  const NEARER = 2, FARTHER = 1 / 1.5; // what a press of a button does to the size
   const HASH = /^#(machine(?:-\d+)?)?\??((?:\w+=[^&]*)(?:&\w+=[^&]*)*)$/;
 
   // ---- states as words ---------------------------------------------------------------------------
@@ -151,7 +151,7 @@
       this.root.replaceChildren(
         element("div", { class: "bw-m-head" }, ...(this.own ? [] : [this.task.field, this.net.field]), this.flows, this.aboutBox), this.hint,
         element("div", { class: "bw-m-answer" }, this.status, this.key, this.answerBox), this.stage,
-        element("div", { class: "bw-m-bar" }, element("div", { class: "bw-m-course" }, this.courseBox, this.steps.field),
+        element("div", { class: "bw-m-bar" }, element("div", { class: "bw-m-course" }, element("span", {}, "entropy"), this.courseBox, this.steps.field),
           element("div", { class: "bw-buttons" }, this.back, this.playing, this.next, this.restore)),
         element("div", { class: "bw-buttons bw-m-more" }, this.closer, this.farther, this.all, this.fresh, this.share, this.link));
     }
@@ -161,8 +161,8 @@
       this.next = button("Next pair", "next", () => { this.stop(); this.step(this.state.pairs + 1, true); });
       this.playing = button("Play", "play", () => (this.timer ? this.stop() : this.start()));
       this.restore = button("Restore", "restore", () => this.set({ off: new Set() }));
-      this.closer = button("Zoom in", "zoom-in", () => this.zoom.by(ZOOM));
-      this.farther = button("Zoom out", "zoom-out", () => this.zoom.by(1 / ZOOM));
+      this.closer = button("Zoom in", "zoom-in", () => this.zoom.by(NEARER));
+      this.farther = button("Zoom out", "zoom-out", () => this.zoom.by(FARTHER));
       this.all = button("Whole machine", "zoom-reset", () => this.zoom.reset());
       this.fresh = button("New episode", "new", () => this.set({ seed: this.state.seed + 1 }));
       this.share = button("Share this state", "share", () => this.hand());
@@ -304,7 +304,7 @@
       } else if (event.key.startsWith("Arrow")) {
         event.preventDefault();
         this.walk(event.currentTarget, event.key);
-      } else if (event.key === "+" || event.key === "-") this.zoom.by(event.key === "+" ? ZOOM : 1 / ZOOM);
+      } else if (event.key === "+" || event.key === "-") this.zoom.by(event.key === "+" ? NEARER : FARTHER);
       else if (event.key === "0" || event.key === "Escape") this.zoom.reset();
     }
 
@@ -336,7 +336,7 @@
       svg.setAttribute("height", p.height);
       this.zoom.show();
       bwMachineAnswer.answer(this.answerBox, {
-        width, narrow, names: play.labels, kind: play.outcome, exact: found.exact, now: found.seen.probabilities, whole: found.whole && found.whole.probabilities, from: p.xs,
+        width, narrow, names: play.labels, exact: found.exact, now: found.seen.probabilities, whole: found.whole && found.whole.probabilities, from: p.xs,
         chosen: state.flow === "contribution" ? found.asked.chosen : [], pick: (y) => this.set({ flow: "contribution", about: String(y) }), title: play.title,
       });
       this.drawCourse();
@@ -364,6 +364,7 @@
       return {
         width, layers, heads, recurrent: this.recurrent, single: network.architecture === "lstm", tokens: play.tokens, question: play.kind === "bijection", off: state.off, flow: state.flow, exact: found.exact,
         lens: this.recurrent && found.lens.length === 1 ? [] : found.lens, amounts, focus: this.looked || state.focus,
+        digits: largest([...(amounts ? amounts.values() : [])].map(Math.abs)) < 1 ? 2 : 1,
         scale: largest(parts.map((name) => Math.abs((amounts && amounts.get(name)) || 0))), shareScale: all ? largest(all.flat(2).map(Math.abs)) : 1,
         sizes: new Map(parts.map((name) => [name, (norms.get(name) || 0) / widest])),
         looks: (l, h) => seen.patterns[l][h][play.inputs.length - 1], shares: (l, h) => all[l][h],
@@ -420,11 +421,9 @@
 
     say() {
       const { found, state, play, network } = this, { now, before, truth } = found, bits = (v) => (Number.isFinite(v) ? v.toFixed(v < 0.0995 ? 3 : 2) : "infinite");
-      const cuts = [...state.off].sort().map((name) => this.nameOf(name));
       const place = play.kind === "hmm" ? `After ${count(play.shown, "symbol")}` : `Key ${play.key}, after ${count(play.shown, "pair")}`;
-      this.status.textContent = `${place}: entropy ${bits(now.entropy)} bits, exact ${bits(truth)}; KL divergence ${bits(now.kl)} bits.` +
-        (cuts.length ? ` Cut: ${cuts.length > 4 ? count(cuts.length, "part") : cuts.join(", ")}; uncut, the divergence is ${bits(before.kl)}.` : "");
-      this.key.replaceChildren(...[["bw-first", cuts.length ? "network, cut" : "network"], ...(before ? [["bw-ghost", "uncut"]] : []), ["bw-exact", "exact"]]
+      this.status.textContent = `${place}: entropy ${bits(now.entropy)} bits, exact ${bits(truth)}; KL ${bits(now.kl)} bits${before ? ` (uncut ${bits(before.kl)})` : ""}.`;
+      this.key.replaceChildren(element("li", {}, `probability of each ${play.outcome}`), ...[["bw-first", before ? "network, cut" : "network"], ...(before ? [["bw-ghost", "uncut"]] : []), ["bw-exact", "exact"]]
         .map(([kind, words]) => element("li", {}, element("span", { class: kind }), words)));
       this.hint.textContent = this.hintWords();
       this.aboutControl();
@@ -435,6 +434,7 @@
       for (const [from, to] of [[this.back, this.next], [this.next, this.back], [this.restore, this.playing]]) handOn(from, to);
       for (const [{ input }, value] of [[this.task, state.task], [this.net, state.net]]) input.value = value;
       for (const input of this.flows.querySelectorAll("input")) input.checked = input.value === state.flow;
+      this.flows.querySelector("label").lastChild.textContent = this.recurrent ? " state" : " attention";
       if (this.looked) this.showCard(this.looked);
       Object.assign(this.root.dataset, {
         task: state.task, net: network.architecture, pairs: state.pairs, off: [...state.off].sort().join(" "), flow: state.flow, about: state.about, entropy: now.entropy, kl: now.kl, whole: before ? before.kl : now.kl,

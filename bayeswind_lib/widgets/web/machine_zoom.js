@@ -133,7 +133,7 @@
 
     function wireRuns() {
       return [...drawing.groups.wires.querySelectorAll(".bw-wire:not(.bw-cut)")]
-        .map((path) => ({ path, kind: "", begin: DURATION * (2 * parseInt(path.dataset.part, 10) + 1), time: DURATION, r: 2.6 }));
+        .map((path) => ({ path, kind: "", begin: DURATION * (2 * parseInt(path.dataset.wire, 10) + 1), time: DURATION, r: 2.6 }));
     }
 
     // One along the whole stream, as long as all layers take.
