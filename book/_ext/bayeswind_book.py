@@ -30,6 +30,8 @@ from docutils import nodes
 from sphinx.util import logging
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from bayeswind_lib.widgets import explorers
+
 from tools import address, networks
 
 LOGGER = logging.getLogger(__name__)
@@ -405,6 +407,14 @@ def colab_role(name, rawtext, text, lineno, inliner, options=None, content=None)
     return [nodes.reference(rawtext, words, refuri=notebook, internal=False)], []
 
 
+def machine_role(name, rawtext, text, lineno, inliner, options=None, content=None):
+    """{machine}`Cut head 0.3 <task=bijection&pairs=7&off=0.3>`: a link that sets the page's machine (machine_explorer.js)."""
+    words, state = titled(text, "")
+    if not words:
+        return [], [inliner.reporter.error(f"{rawtext}: give words and a state, `words <task=...&pairs=...>`", line=lineno)]
+    return [nodes.reference(rawtext, words, refuri=f"#machine?{state}", internal=False, classes=["bw-machine-link"])], []
+
+
 def minutes_role(name, rawtext, text, lineno, inliner, options=None, content=None):
     """{minutes}`chapters/01_bayesian`: minutes to read the chapter + minutes for its exercises."""
     env = inliner.document.settings.env
@@ -434,6 +444,7 @@ def setup(app):
     app.add_role("repo", repository_role)
     app.add_role("colab", colab_role)
     app.add_role("minutes", minutes_role)
+    app.add_role("machine", machine_role)
     app.add_css_file("book.css")
     app.add_css_file("print.css", media="print", priority=900)  # after the theme's own
     app.add_js_file("book.js")

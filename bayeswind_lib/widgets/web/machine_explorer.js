@@ -13,13 +13,16 @@
       "lstm": {"file": "bijection-lstm-classroom-seed0"},
       "mamba": {"file": "bijection-mamba-classroom-seed0"}
     },
+    "returning": {
+      "transformer": {"file": "bijection-transformer-classroom-replacement-convolution-seed0"}
+    },
     "hmm": {
       "transformer": {"file": "hmm-transformer-classroom-seed0"},
       "lstm": {"file": "hmm-lstm-classroom-seed0"},
       "mamba": {"file": "hmm-mamba-classroom-seed0"}
     }
   };
-  const NAMES = { bijection: "Bijection", hmm: "Hidden chain", transformer: "Transformer", lstm: "LSTM", mamba: "Mamba" };
+  const NAMES = { bijection: "Bijection", returning: "Returning keys", hmm: "Hidden chain", transformer: "Transformer", lstm: "LSTM", mamba: "Mamba" };
   const FLOWS = [["attention", "attention"], ["contribution", "contribution"], ["belief", "belief"]];
   const START = { task: "bijection", net: "transformer", pairs: 5, seed: 3, off: "", flow: "attention", about: "true", focus: "" };
   const PACE = 1300; // milliseconds that a step of Play stays after its pulses have arrived
@@ -60,7 +63,7 @@
 
   // An episode with some pairs (or symbols) seen.
   function episode({ task, seed, pairs }, V) {
-    const play = task === "hmm" ? new Chain(seed) : new Bijection(V, seed);
+    const play = task === "hmm" ? new Chain(seed) : new Bijection(V, seed, task === "returning");
     while (play.shown < pairs && play.canNext) play.next();
     return play;
   }
@@ -345,7 +348,7 @@
 
     drawCourse() {
       const { play, state } = this, box = this.courseBox, hmm = play.kind === "hmm", network = courseOf(this.network, play, state.off);
-      const exact = hmm ? this.found.exacts.map(entropyBits) : range(play.limit).map((k) => Math.log2(play.V - k));
+      const exact = hmm || play.comesBack ? this.found.exacts.map(entropyBits) : range(play.limit).map((k) => Math.log2(play.V - k));
       bwMachineAnswer.course(box, { width: Math.max(this.steps.input.clientWidth, 120), steps: play.limit, exact, network, now: network.length - 1, high: Math.log2(this.V) * 1.08 });
       const { input, output } = this.steps;
       this.steps.field.querySelector("label").textContent = hmm ? "Symbols" : "Pairs";
@@ -432,6 +435,7 @@
       this.next.textContent = play.kind === "hmm" ? "Next symbol" : "Next pair";
       this.restore.disabled = !state.off.size;
       for (const [from, to] of [[this.back, this.next], [this.next, this.back], [this.restore, this.playing]]) handOn(from, to);
+      for (const option of this.net.input.options) option.disabled = !(option.value in FILES[state.task]);
       for (const [{ input }, value] of [[this.task, state.task], [this.net, state.net]]) input.value = value;
       for (const input of this.flows.querySelectorAll("input")) input.checked = input.value === state.flow;
       this.flows.querySelector("label").lastChild.textContent = this.recurrent ? " state" : " attention";
