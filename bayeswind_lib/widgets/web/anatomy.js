@@ -97,7 +97,7 @@
     const { width: D, n_layers: L } = network.config, last = inputs.length - 1;
     const kept = range(inputs.length).filter((t) => t === last || !off.has(`t${t}`)), end = kept.length - 1;
     const told = { state: [], read: [], written: [], stream: [] };
-    network.trunk(kept.map((t) => inputs[t]), { off, look: (what, l, rows) => { told[what][l] = rows; } });
+    network.trunk(kept.map((t) => inputs[t]), { off: new Set([...off].filter((name) => /^\d+$/.test(name))), look: (what, l, rows) => { told[what][l] = rows; } });
     const states = told.state.map((rows, l) => stateOf(rows, told.read[l] || rows, kept, inputs.length));
     if (network.architecture === "lstm") {
       const stream = rowOf(told.state[L - 1], end, D);

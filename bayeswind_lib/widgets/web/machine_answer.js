@@ -15,7 +15,7 @@
   // when one is pressed.
   function answer(box, { width, narrow, names, exact, now, whole, from, chosen, pick, title }) {
     const height = narrow ? 142 : 158, base = height - 46, top = 20, left = 8, step = (width - 2 * left) / names.length;
-    const most = [0.14, 0.25, 0.36, 0.5, 0.7, 1].find((v) => v >= Math.max(...exact, ...now, ...(whole || [])) - 0.02), toY = (p) => base - (Math.min(p, most) / most) * (base - top);
+    const most = [0.16, 0.28, 0.4, 0.56, 0.75, 1.001].find((v) => v >= Math.max(...exact, ...now, ...(whole || []))), toY = (p) => base - (Math.min(p, most) / most) * (base - top);
     const told = names.map((name, y) => `${name}: network ${now[y].toFixed(3)}, exact ${exact[y].toFixed(3)}${whole ? `, uncut ${whole[y].toFixed(3)}` : ""}`);
     const svg = svgOf(width, height, `${title} ${told.join("; ")}.`);
     const wide = Math.min(step * 0.74, 62), centre = (y) => left + (y + 0.5) * step;

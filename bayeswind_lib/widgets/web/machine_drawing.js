@@ -34,7 +34,8 @@
   const signOf = (value) => (value >= 0 ? "bw-up" : "bw-down");
   function signed(value, digits) {
     const words = number(value, Math.abs(value) >= 9.95 ? 0 : digits);
-    return value > 0 && Number(words) ? `+${words}` : words;
+    const short = digits > 1 ? words.replace(/0(?=\.\d*[1-9])/, "") : words; // narrow heads have little room
+    return value > 0 && Number(words) ? `+${short}` : short;
   }
 
   // ---- still parts -----------------------------------------------------------------------------
@@ -230,7 +231,7 @@
   function lenses(p, what) {
     return what.lens.slice(0, -1).flatMap((one, i) => {
       const l = i, foot = p.base[l] - 19, tall = p.arcs - 25, x = p.xs + (p.narrow ? 16 : 30), wide = p.width - 8 - x;
-      const step = wide / one.p.length, most = [0.25, 0.5, 1].find((v) => v >= Math.max(...one.p, ...what.exact) - 0.02);
+      const step = wide / one.p.length, most = [0.28, 0.54, 1.001].find((v) => v >= Math.max(...one.p, ...what.exact));
       const high = (v) => (v / most) * tall;
       return [
         element("path", { class: "bw-lead", d: `M${p.xs} ${p.base[l] - 6}L${x - 4} ${foot}` }),

@@ -426,7 +426,7 @@
       const { found, state, play, network } = this, { now, before, truth } = found, bits = (v) => (Number.isFinite(v) ? v.toFixed(v < 0.0995 ? 3 : 2) : "infinite");
       const place = play.kind === "hmm" ? `After ${count(play.shown, "symbol")}` : `Key ${play.key}, after ${count(play.shown, "pair")}`;
       this.status.textContent = `${place}: entropy ${bits(now.entropy)} bits, exact ${bits(truth)}; KL ${bits(now.kl)} bits${before ? ` (uncut ${bits(before.kl)})` : ""}.`;
-      this.key.replaceChildren(element("li", {}, `probability of each ${play.outcome}`), ...[["bw-first", before ? "network, cut" : "network"], ...(before ? [["bw-ghost", "uncut"]] : []), ["bw-exact", "exact"]]
+      this.key.replaceChildren(element("li", {}, "probability"), ...[["bw-first", before ? "network, cut" : "network"], ...(before ? [["bw-ghost", "uncut"]] : []), ["bw-exact", "exact"]]
         .map(([kind, words]) => element("li", {}, element("span", { class: kind }), words)));
       this.hint.textContent = this.hintWords();
       this.aboutControl();

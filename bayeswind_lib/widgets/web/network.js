@@ -361,11 +361,18 @@
       return 1;
     }
 
+    // Whether it can do without a layer.
+    get layersGo() {
+      return false;
+    }
+
     // What the network says: {logits[k], probabilities[k][y], logProbabilities[k][y] (base 2)} at the
     // scored positions so far, as Float64Arrays. Of a Gaussian outcome there are logits only (mean
     // and log variance). inputs: T token numbers, or T vectors; any beginning of an episode will do.
     // off: a Set of layers "l" that write nothing, where the architecture can do without one.
     run(inputs, { off = new Set() } = {}) {
+      const wrong = [...off].find((name) => !(this.layersGo && /^\d+$/.test(name)));
+      if (wrong) throw new Error(`${this.layersGo ? "heads" : "heads and layers"} are switched off in ${this.layersGo ? "transformers" : "other networks"} only, this is a ${this.architecture}`);
       const D = this.config.width, x = this.trunk(inputs, { off });
       return answer(this.config, this.scored(inputs.length).map((t) => this.readOut(x.subarray(t * D, (t + 1) * D))));
     }
@@ -628,8 +635,7 @@
   // ---- the rivals ------------------------------------------------------------------------------
 
   class MLP extends Network {
-    trunk(inputs, { off = new Set() } = {}) {
-      if (off.size) throw new Error("heads and layers are switched off in transformers, LSTMs and Mambas, this is an mlp");
+    trunk(inputs) {
       const { width: D, n_layers: L, n_positions, hidden } = this.config;
       if (inputs.length > n_positions) throw new Error(`this network has ${n_positions} positions; shorten the inputs`);
       let x = add(this.embed(inputs), this.data("positions.weight").subarray(0, inputs.length * D));
@@ -676,6 +682,10 @@
   }
 
   class LSTM extends Network {
+    get layersGo() {
+      return true;
+    }
+
     // look(what, layer, rows): is told the "state" of each layer, (T, D).
     trunk(inputs, { off = new Set(), look = () => {} } = {}) {
       let x = this.embed(inputs);
@@ -721,6 +731,10 @@
   const repeated = (row, times) => Float32Array.from({ length: row.length * times }, (_, i) => row[i % row.length]);
 
   class Mamba extends Network {
+    get layersGo() {
+      return true;
+    }
+
     // look(what, layer, rows): is told the "stream" that enters each layer and leaves the last, (T, D);
     // what a layer has "written" into it, (T, D); and of its E channels what is in the "state", as it
     // is read, and what the gate lets through of that and the input, "read", both (T, E).
