@@ -17,12 +17,12 @@
     const arcs = narrow ? 50 : 62, tall = 34, room = 66, top = 12;
     const pitch = recurrent ? Math.max(arcs + tall + room + 30, 300 / L) : arcs + tall + room;
     const base = range(L + 1).map((l) => top + (L - l) * pitch), below = base[0];
-    const step = Math.min(narrow ? 30 : 42, recurrent ? (xs - left - 28) / T : (xs - left - 14) / Math.max(1, T - 1)), rows = step < 27 ? 2 : 1;
+    const step = Math.min(narrow ? 30 : 42, recurrent ? (xs - left - 28) / T : (xs - left - 14) / Math.max(1, T - 1)), rows = step < 7.8 ? 3 : step < 27 ? 2 : 1; // rows of tokens that would meet in one
     const column = (xs - left - 28) / T; // of a state
     const x = range(T).map((t) => (recurrent && t < T - 1 ? left - 2 + (t + 0.5) * column : xs - (T - 1 - t) * step)), cell = (xs - left - (narrow ? 14 : 26)) / Math.max(H, 1);
     return {
       width, narrow, left, xs, arcs, tall, room, pitch, base, step, rows, x, wide: Math.min(cell - (narrow ? 5 : 12), 96),
-      headX: (h) => left + (h + 0.5) * cell, height: below + (rows === 2 ? 66 : 48), tokensY: below + 26, block: xs + (narrow ? 24 : 34),
+      headX: (h) => left + (h + 0.5) * cell, height: below + 26 + 20 * rows, tokensY: below + 26, block: xs + (narrow ? 24 : 34),
       blockWide: narrow ? 66 : 86, column,
     };
   }
@@ -53,7 +53,7 @@
 
   function tokenMarks(p, what) {
     return what.tokens.flatMap((token, t) => {
-      const asked = t === what.tokens.length - 1, lower = p.rows === 2 && (what.tokens.length - 1 - t) % 2, x = p.x[t], y = p.tokensY + (lower ? 20 : 0);
+      const asked = t === what.tokens.length - 1, lower = (what.tokens.length - 1 - t) % p.rows, x = p.x[t], y = p.tokensY + 20 * lower;
       const wide = asked ? (p.step < 10 ? 20 : 30) : Math.max(Math.min(26, p.step * p.rows - 2), 13), cut = what.off.has(`t${t}`);
       const kind = `bw-tok bw-of-${token.kind}${asked ? " bw-asked-now" : ""}${cut ? " bw-cut" : ""}`;
       const shown = asked && what.question ? `${token.short}?` : token.short;
@@ -118,7 +118,7 @@
     const label = text(x + 7, y + 14, at.words, "start", "bw-name"), amount = text(x + wide - 6, y + 14, "", "end", "bw-value");
     const spark = element("path", { class: "bw-spark" }), spread = Math.max(0, (44 - tall) / 2);
     const node = element("g", {
-      class: "bw-node", role: "button", tabindex: -1, "data-part": name, onclick: () => actions.flip(name),
+      class: "bw-node", role: "button", tabindex: -1, "data-part": name, "data-action": `cut ${name}`, onclick: () => actions.flip(name),
       onpointerenter: (event) => { if (event.pointerType === "mouse") actions.look(name); },
       onpointerleave: (event) => { if (event.pointerType === "mouse") actions.look(null); },
       onfocus: () => actions.look(name), onblur: () => actions.look(null), onkeydown: (event) => actions.key(event, name),
@@ -279,7 +279,7 @@
     function layerName(what, l) {
       const y = p.base[l + 1], words = `layer ${l}`;
       return element("g", {
-        class: "bw-layer-name", role: "button", tabindex: -1, "data-layer": l, "aria-label": `${words}: cut or restore all of it`,
+        class: "bw-layer-name", role: "button", tabindex: -1, "data-layer": l, "data-action": `cut layer ${l}`, "aria-label": `${words}: cut or restore all of it`,
         onclick: () => actions.layer(l), onkeydown: (event) => actions.key(event, null, l),
       }, element("rect", { class: "bw-touch", x: p.width - 74, y: y - 12, width: 72, height: 31 }), text(p.width - 9, y + 15, words, "end", "bw-layer-words"));
     }
@@ -317,7 +317,7 @@
         mark.addEventListener("pointerleave", () => light(drawn.focus));
         if (!what.recurrent || last) return;
         const cut = what.off.has(`t${t}`);
-        for (const [name, value] of Object.entries({ role: "button", tabindex: -1, "aria-pressed": cut, "aria-label": `${what.tokens[t].long}${cut ? ", skipped" : ""}: let the state skip it` })) mark.setAttribute(name, value);
+        for (const [name, value] of Object.entries({ role: "button", tabindex: -1, "data-action": `skip ${t}`, "aria-pressed": cut, "aria-label": `${what.tokens[t].long}${cut ? ", skipped" : ""}: let the state skip it` })) mark.setAttribute(name, value);
         mark.addEventListener("click", () => actions.token(t));
         mark.addEventListener("keydown", (event) => actions.key(event, `t${t}`));
       });

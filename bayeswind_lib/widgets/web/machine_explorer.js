@@ -372,7 +372,7 @@
         sizes: new Map(parts.map((name) => [name, (norms.get(name) || 0) / widest])),
         looks: (l, h) => seen.patterns[l][h][play.inputs.length - 1], shares: (l, h) => all[l][h],
         describe: (name) => this.describe(name), layerCut: (l) => this.layerCut(l), title: `${NAMES[network.architecture]}, drawn: ${count(layers, "layer")}. ${play.title}`,
-        cells: (l) => this.cells(l), unitWords: () => (network.architecture === "lstm" ? `state: ${D} units, token by token` : `state: ${network.config.expand * D} channels`), inks: this.inks(),
+        cells: (l) => this.cells(l), unitWords: () => `${width < 520 ? "" : "state: "}${network.architecture === "lstm" ? `${D} units` : `${network.config.expand * D} channels`}`, inks: this.inks(),
       };
     }
 
