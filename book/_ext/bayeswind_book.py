@@ -412,7 +412,9 @@ def machine_role(name, rawtext, text, lineno, inliner, options=None, content=Non
     words, state = titled(text, "")
     if not words:
         return [], [inliner.reporter.error(f"{rawtext}: give words and a state, `words <task=...&pairs=...>`", line=lineno)]
-    return [nodes.reference(rawtext, words, refuri=f"#machine?{state}", internal=False, classes=["bw-machine-link"])], []
+    # "disabled" is a word to the theme's scroll spy alone, which takes every hash for a selector and trips over this one.
+    classes = ["bw-machine-link", "disabled"]
+    return [nodes.reference(rawtext, words, refuri=f"#machine?{state}", internal=False, classes=classes)], []
 
 
 def minutes_role(name, rawtext, text, lineno, inliner, options=None, content=None):

@@ -44,7 +44,7 @@
   // Entropy after every step in bits, of the truth (dashed) and of the network (dots), so far and, of
   // the truth, to come if that is known; a column a step, in line with the slider below.
   function course(box, { width, steps, exact, network, now, high }) {
-    const height = 52, left = 9, top = 6, base = height - 6, toX = (k) => left + (steps > 1 ? k / (steps - 1) : 0.5) * (width - 2 * left);
+    const height = width < 330 ? 38 : 52, left = 9, top = 6, base = height - 6, toX = (k) => left + (steps > 1 ? k / (steps - 1) : 0.5) * (width - 2 * left);
     const toY = (bits) => base - (Math.min(bits, high) / high) * (base - top);
     const told = network.map((bits, k) => `${bits.toFixed(2)} (exact ${exact[k].toFixed(2)})`);
     const svg = svgOf(width, height, `Entropy in bits of the network's answer, step by step: ${told.join(", ")}.`);

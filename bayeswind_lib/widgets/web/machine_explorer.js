@@ -169,7 +169,7 @@
       this.all = button("Whole machine", "zoom-reset", () => this.zoom.reset());
       this.fresh = button("New episode", "new", () => this.set({ seed: this.state.seed + 1 }));
       this.share = button("Share this state", "share", () => this.hand());
-      this.link = element("span", { class: "bw-m-link", role: "status" });
+      this.link = element("span", { class: "bw-m-link", "aria-live": "polite" });
     }
 
     buildDrawing() {
@@ -287,7 +287,7 @@
     // Show a link to this state, and put it where it can be pasted from.
     hand() {
       const hash = toHash(this.root.id, this.state), address = `${location.href.split("#")[0]}${hash}`;
-      const told = (words) => this.link.replaceChildren(element("a", { href: hash }, "A link to this state"), words);
+      const told = (words) => this.link.replaceChildren(element("a", { href: hash, class: "disabled" }, "A link to this state"), words);
       told(".");
       navigator.clipboard?.writeText(address).then(() => told(" is copied."), () => told(": copy its address."));
     }
@@ -427,7 +427,7 @@
       const place = play.kind === "hmm" ? `After ${count(play.shown, "symbol")}` : `Key ${play.key}, after ${count(play.shown, "pair")}`;
       this.status.textContent = `${place}: entropy ${bits(now.entropy)} bits, exact ${bits(truth)}; KL ${bits(now.kl)} bits${before ? ` (uncut ${bits(before.kl)})` : ""}.`;
       this.key.replaceChildren(element("li", {}, "probability"), ...[["bw-first", before ? "network, cut" : "network"], ...(before ? [["bw-ghost", "uncut"]] : []), ["bw-exact", "exact"]]
-        .map(([kind, words]) => element("li", {}, element("span", { class: kind }), words)));
+        .map(([kind, words]) => element("li", {}, element("span", { class: kind.replace("bw-", "bw-key-") }), words)));
       this.hint.textContent = this.hintWords();
       this.aboutControl();
       this.back.disabled = state.pairs <= this.least;
