@@ -53,6 +53,9 @@ def full_ablation(page):
 
 
 def full_machine(page):
+    page.get_by_label("Task").select_option("bijection")
+    page.get_by_label("Network", exact=True).select_option("transformer")
+    page.wait_for_selector("[data-task=bijection][data-net=transformer]")
     page.get_by_label("contribution").check()
     page.get_by_label("Pairs", exact=True).fill("9")
     for part in ("0.3", "1.m"):
