@@ -332,7 +332,7 @@ def test_what_the_chapters_say_of_these_states_is_so(page):
     assert reads(page, "0.3") == "v6 1.00"
     eight = {"task": "bijection", "pairs": 8}
     assert divergence(page, **eight) < 0.01 and divergence(page, **eight, off="2.1") < 0.01 and reads(page, "1.2") == "v3 1.00"
-    costs = {part: divergence(page, **eight, off=part) for part in [*(f"{l}.{h}" for l in range(3) for h in range(4)), "0.m", "2"]}
+    costs = {part: divergence(page, **eight, off=part) for part in [*(f"{layer}.{h}" for layer in range(3) for h in range(4)), "0.m", "2"]}
     assert max(costs, key=costs.get) == "0.m" and costs["1.2"] > 0.1 and costs["2"] > 0.2
     answer = "[...document.querySelector('.bw-explorer').machine.found.seen.probabilities]"
     divergence(page, **eight)

@@ -31,7 +31,6 @@ from sphinx.util import logging
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bayeswind_lib.widgets import explorers
-
 from tools import address, networks
 
 LOGGER = logging.getLogger(__name__)
@@ -408,13 +407,15 @@ def colab_role(name, rawtext, text, lineno, inliner, options=None, content=None)
 
 
 def machine_role(name, rawtext, text, lineno, inliner, options=None, content=None):
-    """{machine}`Cut head 0.3 <task=bijection&pairs=7&off=0.3>`: a link that sets the page's machine (machine_explorer.js)."""
+    """{machine}`Cut a head <task=bijection&pairs=7&off=0.3>`: a link that sets the page's machine."""
     words, state = titled(text, "")
     if not words:
-        return [], [inliner.reporter.error(f"{rawtext}: give words and a state, `words <task=...&pairs=...>`", line=lineno)]
-    # "disabled" is a word to the theme's scroll spy alone, which takes every hash for a selector and trips over this one.
-    classes = ["bw-machine-link", "disabled"]
-    return [nodes.reference(rawtext, words, refuri=f"#machine?{state}", internal=False, classes=classes)], []
+        problem = f"{rawtext}: give words and a state, `words <task=...&pairs=...>`"
+        return [], [inliner.reporter.error(problem, line=lineno)]
+    # "disabled" is a word to the theme's scroll spy alone, which takes every hash for a selector
+    # and trips over this one.
+    classes, where = ["bw-machine-link", "disabled"], f"#machine?{state}"
+    return [nodes.reference(rawtext, words, refuri=where, internal=False, classes=classes)], []
 
 
 def minutes_role(name, rawtext, text, lineno, inliner, options=None, content=None):

@@ -306,7 +306,7 @@ def role(name: str, argument: str, book: Book) -> str:
 
 
 def small_role(name: str, argument: str, book: Book) -> str:
-    """Abbreviations, glossary terms, pages, files of the repository and states of a page's machine."""
+    """Abbreviations, terms, pages, files of the repository and states of a page's machine."""
     text, target = titled(argument)
     if name == "machine":
         return f"[{text}]({book.page(book.document, f'machine?{target}')})"
