@@ -407,7 +407,7 @@ def colab_role(name, rawtext, text, lineno, inliner, options=None, content=None)
 
 
 def machine_role(name, rawtext, text, lineno, inliner, options=None, content=None):
-    """{machine}`Cut a head <task=bijection&pairs=7&off=0.3>`: a link that sets the page's machine."""
+    """{machine}`Cut a head <task=bijection&off=0.3>`: a link that sets the machine of its page."""
     words, state = titled(text, "")
     if not words:
         problem = f"{rawtext}: give words and a state, `words <task=...&pairs=...>`"
