@@ -10,6 +10,8 @@ from pathlib import Path
 
 from _support import HANGS, ROOT, pages
 
+from bayeswind_lib.widgets import explorers
+
 from tools import networks  # noqa: E402
 
 WEB = ROOT / "bayeswind_lib" / "widgets" / "web"  # scripts that the pages share with notebooks
@@ -40,12 +42,12 @@ def explorer_opener(name: str, browser, folder: Path) -> Iterator[Callable]:
     weights = networks.files_of((folder / f"{name}_explorer.js").read_text("utf-8"))
     for file in weights:
         networks.write(folder, file)
-    engine = json.loads((WEB / "engine.json").read_text("utf-8")) if weights else ()
-    scripts = [f'<script defer src="{file}"></script>' for file in engine]
+    engine = json.loads((WEB / "engine.json").read_text("utf-8")) if weights else []
+    scripts = [f'<script defer src="{file}"></script>' for file in [*engine, *explorers.more_scripts(name)]]
 
-    def opened(theme="light", width=1280, wait=True, head="", opens=0, **settings):
-        """opens: how many pairs, symbols or points are shown at first; None is what a page has."""
-        text = PAGE.format(theme=theme, name=name, scripts="".join(scripts), head=head, opens="" if opens is None else f'data-opens="{opens}"')
+    def opened(theme="light", width=1280, wait=True, head="", opens=0, attributes="", **settings):
+        """opens: how many pairs, symbols or points are shown at first; None is what a page has, with these attributes."""
+        text = PAGE.format(theme=theme, name=name, scripts="".join(scripts), head=head, opens=attributes if opens is None else f'data-opens="{opens}"')
         (folder / "page.html").write_text(text, "utf-8")
         context = browser.new_context(viewport={"width": width, "height": 900}, **settings)
         contexts.append(context)
@@ -59,7 +61,7 @@ def explorer_opener(name: str, browser, folder: Path) -> Iterator[Callable]:
             page.wait_for_selector(".bw-explorer[data-state=ready]")
         return page
 
-    opened.errors, opened.asked = errors, asked
+    opened.errors, opened.asked, opened.folder = errors, asked, folder
     yield opened
     for context in contexts:
         context.close()

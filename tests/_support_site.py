@@ -88,6 +88,7 @@ def broken_links(folder: Path) -> list[str]:
             if not is_local(link):
                 continue
             path, anchor = target(source, link)
+            anchor = anchor.partition("?")[0]  # after it stands a state of the page's machine
             where = f"{source.relative_to(folder)} -> {link}"
             if not path.is_file():
                 problems.append(f"{where}: no such file")

@@ -52,6 +52,16 @@ def full_ablation(page):
     page.locator("[data-head='2.3']").click()
 
 
+def full_machine(page):
+    page.get_by_label("Task").select_option("bijection")
+    page.get_by_label("Network", exact=True).select_option("transformer")
+    page.wait_for_selector("[data-task=bijection][data-net=transformer]")
+    page.get_by_label("contribution").check()
+    page.get_by_label("Pairs", exact=True).fill("9")
+    for part in ("0.3", "1.m"):
+        page.locator(f".bw-node[data-part='{part}']").click()
+
+
 def full_threekeys(page):
     page.get_by_label("Size of the step").fill("3.5")
     page.get_by_label("Score of key 2").fill("3.2")
@@ -66,7 +76,7 @@ def full_training(page):
 # Every explorer, and how to make it as full as it gets.
 FULL = {
     "ablation": full_ablation, "attention": full_attention, "bijection": full_bijection, "hazard": full_hazard,
-    "hmm": full_hmm, "ladder": full_ladder, "regression": full_regression,
+    "hmm": full_hmm, "ladder": full_ladder, "machine": full_machine, "regression": full_regression,
     "threekeys": full_threekeys, "training": full_training,
 }  # fmt: skip
 
@@ -90,7 +100,7 @@ CROWDED = """() => [...document.querySelectorAll('.bw-explorer svg')].flatMap(sv
   return found;
 })"""
 # What an explorer that opens with something to see says at first.
-OPENS = {"bijection": "After 3 pairs", "hmm": "After 5 symbols", "regression": "After 3 points", "attention": "head"}
+OPENS = {"bijection": "After 3 pairs", "hmm": "After 5 symbols", "regression": "After 3 points", "attention": "head", "machine": "after 5 pairs"}
 
 
 @pytest.mark.parametrize("name", sorted(FULL))
@@ -174,7 +184,7 @@ def test_it_is_accessible_wide_and_narrow_light_and_dark(open_page, name):
 def test_the_keyboard_reaches_and_moves_every_control(open_page):
     """With Tab alone, and the one that has the focus can be seen; a group of radios is one stop."""
     page = open_page()
-    stops = page.locator(MOUNT).evaluate("""root => [...root.querySelectorAll('input, button, select')]
+    stops = page.locator(MOUNT).evaluate("""root => [...root.querySelectorAll('input, button, select, [role=button][tabindex="0"]')]
       .filter(e => !e.disabled && (e.type !== 'radio' || e.checked)).map((e, i) => e.dataset.stop = String(i))""")
     page.locator("[data-stop='0']").focus()
     for stop in stops:

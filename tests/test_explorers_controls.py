@@ -35,7 +35,7 @@ MOVE = """async seen => {
     'select-one': e => { e.selectedIndex = (e.selectedIndex + 1) % e.options.length; },
   };
   const move = e => {
-    if (!moves[e.type]) return e.click();
+    if (!moves[e.type]) return e.dispatchEvent(new MouseEvent('click', {bubbles: true}));  // parts of a drawing have no click()
     moves[e.type](e);
     for (const kind of ['input', 'change']) e.dispatchEvent(new Event(kind, {bubbles: true}));
   };

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.xdist_group("browser")
 SINGLE = 1e-4  # what single precision on both sides leaves of a logit; asked for is 1e-2
 ASKED = {"logits": 1e-2, "entropy": 1e-3}  # of the published network: logits, bits
 STEP = 50  # milliseconds, for a new token at the end of an episode
-ENGINE_FILES = ("explorer.js", "matmul.js", "network.js", "network_parts.js", "oracles.js")
+ENGINE_FILES = ("anatomy.js", "explorer.js", "matmul.js", "network.js", "network_parts.js", "oracles.js")
 FETCH = """async file => { try { const found = await bwNetwork.fetch(file); return found.architecture || found.steps.length; }
   catch (problem) { return problem.message; } }"""
 ONE = """async ([file, inputs, options]) => {
@@ -219,13 +219,17 @@ def hooked(model, layers, change):
         hook.remove()
 
 
-def test_other_architectures_have_no_heads_to_switch_off(page):
+@pytest.mark.parametrize(("architecture", "words"), [
+    ("lstm", "heads are switched off in transformers only, this is a lstm"),
+    ("mlp", "heads and layers are switched off in other networks only, this is a mlp"),
+])  # fmt: skip
+def test_other_architectures_have_no_heads_to_switch_off(page, architecture, words):
     told = page.evaluate(
         """async file => { const network = await bwNetwork.fetch(file);
           try { network.run([1], { off: new Set(["0.1"]) }); } catch (problem) { return problem.message; } }""",
-        file_of("bijection-lstm-classroom"),
+        file_of(f"bijection-{architecture}-classroom"),
     )
-    assert told == "heads and layers are switched off in transformers only, this is a lstm"
+    assert told == words
 
 
 def test_inputs_that_do_not_fit_are_refused(page):

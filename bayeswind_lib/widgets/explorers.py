@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from bayeswind_lib.models.base import SequenceModel
 from bayeswind_lib.scoring import Predictor
@@ -16,32 +16,38 @@ from bayeswind_lib.widgets.filtering import SEEDS, answer_table
 from bayeswind_lib.widgets.notebook import WEB, Widget
 from bayeswind_lib.widgets.page import weights_file
 
-OF_NETWORKS = ("ablation", "attention", "training")
+OF_NETWORKS = ("ablation", "attention", "machine", "training")
 
 
 def scripts(name: str) -> list[str]:
     """Names of the files in `web` that an explorer runs, in the order in which they are loaded."""
     engine = json.loads((WEB / "engine.json").read_text("utf-8")) if name in OF_NETWORKS else []
-    return ["explorer.js", *engine, f"{name}_explorer.js"]
+    return ["explorer.js", *engine, *more_scripts(name), f"{name}_explorer.js"]
+
+
+def more_scripts(name: str) -> list[str]:
+    """Names of the files in `web` that an explorer needs beside the engine, as NAME_explorer.json lists them."""
+    listed = WEB / f"{name}_explorer.json"
+    return json.loads(listed.read_text("utf-8")) if listed.is_file() else []
 
 
 def _mounted(name: str, **more) -> Widget:
     return notebook.mounted(name, scripts(name), ("explorer.css", f"{name}_explorer.css"), **more)
 
 
-def _readable(model: SequenceModel | None) -> bytes | None:
+def _readable(model: SequenceModel | None, architectures: tuple[str, ...] = ("transformer",)) -> bytes | None:
     """The weights of a reader's own network, as they are now; None without one.
 
     Raises:
-        ValueError: if it is no transformer for a bijection of which all pairs are asked.
+        ValueError: if it is of another architecture, or not for a bijection of which all pairs are asked.
     """
     if model is None:
         return None
     config = getattr(model, "config", None)
     V = getattr(config, "n_outputs", 0)
-    if getattr(model, "architecture", None) != "transformer" or (config.n_tokens, config.scored) != (2 * V, tuple(range(0, 2 * V, 2))):
+    if getattr(model, "architecture", None) not in architectures or (config.n_tokens, config.scored) != (2 * V, tuple(range(0, 2 * V, 2))):
         raise ValueError(
-            f"{type(model).__name__} cannot be shown: this explorer opens a transformer for the tunnel Bijection(n_values) with all of "
+            f"{type(model).__name__} cannot be shown: this explorer opens a {' or '.join(architectures)} for the tunnel Bijection(n_values) with all of "
             "its pairs; for another network write a page, bw.widgets.page(model, episodes, path)"
         )
     return weights_file(model)
@@ -146,6 +152,27 @@ def ablation_explorer(model: SequenceModel | None = None) -> Widget:
         ModuleNotFoundError: if anywidget is not installed; the message says what to do.
     """
     return _mounted("ablation", weights=_readable(model))
+
+
+def machine(
+    model: SequenceModel | None = None, task: str = "bijection", net: str = "transformer", pairs: int = 5, off: Iterable[str] = (),
+    flow: str = "attention", seed: int = 3, focus: str = "",
+) -> Widget:
+    """A network drawn whole beside the exact posterior: tokens, heads, stream and answer; cut its wires, and see what flows.
+
+    Args:
+        model: a transformer, LSTM or Mamba for `Bijection(n_values)` with all of its pairs, shown as it is now; without it, a
+            shipped network for `task` ("bijection", "returning" or "hmm") with the architecture `net`.
+        pairs: pairs (or symbols) seen at the start, of the episode number `seed`.
+        off: parts that are cut at the start: heads "0.3", feed-forward parts "1.m", layers "1", tokens "t4" that a state skips.
+        flow: what is drawn: "attention" (of an LSTM or a Mamba the state), "contribution" or "belief".
+        focus: a head that is brought forward, such as "0.3".
+    Raises:
+        ValueError: for a network that is none of these.
+        ModuleNotFoundError: if anywidget is not installed; the message says what to do.
+    """
+    state = {"task": task, "net": net, "pairs": pairs, "off": ",".join(off), "flow": flow, "seed": seed, "focus": focus}
+    return _mounted("machine", data=state, weights=_readable(model, ("transformer", "lstm", "mamba")))
 
 
 @_without_arguments

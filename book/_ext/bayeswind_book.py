@@ -225,6 +225,9 @@ def add_explorers(app, pagename, templatename, context, doctree):
         if f'data-explorer="{script.name.split("_explorer")[0]}"' in raw:
             for file in networks.files_of(script.read_text("utf-8")):
                 add_network(app, file)
+            listed = script.with_suffix(".json")
+            for name in json.loads(listed.read_text("utf-8")) if listed.is_file() else ():
+                app.add_js_file(name, loading_method="defer")
             app.add_js_file(script.name, loading_method="defer")
             if script.with_suffix(".css").is_file():
                 app.add_css_file(script.with_suffix(".css").name)
@@ -355,6 +358,18 @@ def colab_role(name, rawtext, text, lineno, inliner, options=None, content=None)
     return [nodes.reference(rawtext, words, refuri=notebook, internal=False)], []
 
 
+def machine_role(name, rawtext, text, lineno, inliner, options=None, content=None):
+    """{machine}`Cut a head <task=bijection&off=0.3>`: a link that sets the machine of its page."""
+    words, state = titled(text, "")
+    if not words:
+        problem = f"{rawtext}: give words and a state, `words <task=...&pairs=...>`"
+        return [], [inliner.reporter.error(problem, line=lineno)]
+    # "disabled" is a word to the theme's scroll spy alone, which takes every hash for a selector
+    # and trips over this one.
+    classes, where = ["bw-machine-link", "disabled"], f"#machine?{state}"
+    return [nodes.reference(rawtext, words, refuri=where, internal=False, classes=classes)], []
+
+
 def minutes_role(name, rawtext, text, lineno, inliner, options=None, content=None):
     """{minutes}`chapters/01_bayesian`: minutes to read the chapter + minutes for its exercises."""
     env = inliner.document.settings.env
@@ -382,6 +397,7 @@ def setup(app):
     app.add_role("repo", repository_role)
     app.add_role("colab", colab_role)
     app.add_role("minutes", minutes_role)
+    app.add_role("machine", machine_role)
     app.add_css_file("book.css")
     app.add_css_file("print.css", media="print", priority=900)  # after the theme's own
     app.add_js_file("book.js")

@@ -315,14 +315,16 @@ def role(name: str, argument: str, book: Book) -> str:
         return f"`{argument}`"
     if name in ("sub", "sup"):
         return f"<{name}>{html.escape(argument)}</{name}>"
-    if name in ("abbr", "term", "doc", "repo"):
+    if name in ("abbr", "term", "doc", "repo", "machine"):
         return small_role(name, argument, book)
     return book.problem(f"unknown role {{{name}}}")
 
 
 def small_role(name: str, argument: str, book: Book) -> str:
-    """Abbreviations, glossary terms, pages and files of the repository."""
+    """Abbreviations, terms, pages, files of the repository and states of a page's machine."""
     text, target = titled(argument)
+    if name == "machine":
+        return f"[{text}]({book.page(book.document, f'machine?{target}')})"
     if name == "abbr":
         return re.sub(r"\s*\(.*\)$", "", argument)
     if name == "repo":

@@ -361,12 +361,19 @@
       return 1;
     }
 
+    // Whether it can do without a layer.
+    get layersGo() {
+      return false;
+    }
+
     // What the network says: {logits[k], probabilities[k][y], logProbabilities[k][y] (base 2)} at the
     // scored positions so far, as Float64Arrays. Of a Gaussian outcome there are logits only (mean
     // and log variance). inputs: T token numbers, or T vectors; any beginning of an episode will do.
-    run(inputs, { off } = {}) {
-      if (off && off.size) throw new Error(`heads and layers are switched off in transformers only, this is a ${this.architecture}`);
-      const D = this.config.width, x = this.trunk(inputs);
+    // off: a Set of layers "l" that write nothing, where the architecture can do without one.
+    run(inputs, { off = new Set() } = {}) {
+      const wrong = [...off].find((name) => !(this.layersGo && /^\d+$/.test(name)));
+      if (wrong) throw new Error(`${this.layersGo ? "heads" : "heads and layers"} are switched off in ${this.layersGo ? "transformers" : "other networks"} only, this is a ${this.architecture}`);
+      const D = this.config.width, x = this.trunk(inputs, { off });
       return answer(this.config, this.scored(inputs.length).map((t) => this.readOut(x.subarray(t * D, (t + 1) * D))));
     }
   }
@@ -389,8 +396,8 @@
   class Transformer extends Network {
     // As in Network, and patterns[l][h][query][key] and heads[l][h], (T, C), what each head hands on.
     // What may be changed on the way:
-    // off: a Set of heads "l.h", which hand on zeros, and of layers "l", whose attention and
-    //   feed-forward write nothing into the stream; what they looked at is told all the same.
+    // off: a Set of heads "l.h", which hand on zeros, of feed-forward parts "l.m", and of layers "l",
+    //   whose attention and feed-forward write nothing into the stream; what they looked at is told all the same.
     // means: what `means` returned; then they hand on and write their mean in place of nothing.
     // change(head output, layer, head): (T, C) in, what the head hands on instead out.
     // A beginning that an earlier run has seen is not computed again (unless `change` is given).
@@ -522,9 +529,11 @@
       if (!without_attention.includes(l)) {
         sum = this.attend(rmsNorm(x, network.data(`${block}.norm1.gain`)), l, p);
       }
-      if (whole) {
+      if (whole && !this.off.has(`${l}.m`)) {
         const y = rmsNorm(add(x, sum), network.data(`${block}.norm2.gain`)), part = `${block}.feed_forward`;
         sum = add(sum, network.linear(`${part}.down`, gelu(network.linear(`${part}.up`, y))));
+      } else if (whole) {
+        // The feed-forward part alone is off: what attention wrote stays.
       } else if (this.means) {
         if (!this.means.layers) throw new Error("the means of layers are missing: take them from network.means");
         sum = Float32Array.from(this.means.layers[l].subarray(p * D, p * D + x.length));
@@ -673,9 +682,17 @@
   }
 
   class LSTM extends Network {
-    trunk(inputs) {
+    get layersGo() {
+      return true;
+    }
+
+    // look(what, layer, rows): is told the "state" of each layer, (T, D).
+    trunk(inputs, { off = new Set(), look = () => {} } = {}) {
       let x = this.embed(inputs);
-      for (let l = 0; l < this.config.n_layers; l++) x = this.recur(x, l);
+      for (let l = 0; l < this.config.n_layers; l++) {
+        x = off.has(String(l)) ? new Float32Array(x.length) : this.recur(x, l);
+        look("state", l, x);
+      }
       return layerNorm(x, this.data("norm.weight"), this.data("norm.bias"));
     }
 
@@ -714,16 +731,28 @@
   const repeated = (row, times) => Float32Array.from({ length: row.length * times }, (_, i) => row[i % row.length]);
 
   class Mamba extends Network {
-    trunk(inputs) {
+    get layersGo() {
+      return true;
+    }
+
+    // look(what, layer, rows): is told the "stream" that enters each layer and leaves the last, (T, D);
+    // what a layer has "written" into it, (T, D); and of its E channels what is in the "state", as it
+    // is read, and what the gate lets through of that and the input, "read", both (T, E).
+    trunk(inputs, { off = new Set(), look = () => {} } = {}) {
       let x = this.embed(inputs);
       for (let l = 0; l < this.config.n_layers; l++) {
-        x = add(x, this.mix(rmsNorm(x, this.data(`blocks.${l}.norm.gain`)), `blocks.${l}.mixer`));
+        look("stream", l, x);
+        const tell = (what, rows) => look(what, l, off.has(String(l)) ? new Float32Array(rows.length) : rows);
+        const mixed = this.mix(rmsNorm(x, this.data(`blocks.${l}.norm.gain`)), `blocks.${l}.mixer`, tell);
+        tell("written", mixed);
+        if (!off.has(String(l))) x = add(x, mixed);
       }
+      look("stream", this.config.n_layers, x);
       return rmsNorm(x, this.data("norm.gain"));
     }
 
     // A short causal convolution, then the selective scan, then a gate: (T, D) -> (T, D).
-    mix(rows, part) {
+    mix(rows, part, tell) {
       const { width: D, expand, dt_rank: R, n_states: N } = this.config, E = expand * D, T = rows.length / D;
       const both = this.linear(`${part}.in_proj`, rows); // (T, 2 E): what goes in, and the gate
       const columns = (x, width, from, count) => Float32Array.from({ length: T * count }, (_, i) =>
@@ -732,7 +761,10 @@
       const chosen = this.linear(`${part}.x_proj`, x), width = R + 2 * N; // time steps, writes, reads
       const dt = this.linear(`${part}.dt_proj`, columns(chosen, width, 0, R)).map(softplus);
       const y = this.scan(part, x, dt, columns(chosen, width, R, N), columns(chosen, width, R + N, N));
-      return this.linear(`${part}.out_proj`, y.map((v, i) => v * silu(both[Math.floor(i / E) * 2 * E + E + (i % E)])));
+      const skip = this.data(`${part}.D`), read = y.map((v, i) => v * silu(both[Math.floor(i / E) * 2 * E + E + (i % E)]));
+      tell("state", y.map((v, i) => v - skip[i % E] * x[i]));
+      tell("read", read);
+      return this.linear(`${part}.out_proj`, read);
     }
 
     // The recurrence h <- exp(dt A) h + dt x B, y = C h + D x, token by token: (T, E) -> (T, E).

@@ -9,13 +9,16 @@
 
   // ---- start ---------------------------------------------------------------------------------
 
-  // As bwExplorer.start, for an explorer of the network `file`, which mount gets as its third argument;
-  // what a notebook brings as its own stands in its place.
+  // As bwExplorer.start, for an explorer of the network `file` (or of file(root)), which mount gets as its
+  // third argument; what a notebook brings as its own stands in its place, and is the fourth.
   function start(name, title, file, mount, functions) {
-    const shipped = (more) => bwNetwork.fetch(file, more);
-    bwExplorer.start(name, title, (root, id, { network: fetch = shipped }) =>
-      wait(root, fetch, (network) => mount(root, id, network)), functions);
+    bwExplorer.start(name, title, (root, id, { network: own }) => {
+      const wanted = typeof file === "function" ? file(root) : file;
+      wait(root, own || ((more) => bring(wanted, more)), (network) => mount(root, id, network, own));
+    }, functions);
   }
+
+  const bring = (file, more) => bwNetwork.fetch(file, more);
 
   // Fetch a network when the reader comes near, by scrolling or by keyboard, and not before. Until it
   // is there the box says what it waits for, and offers another try after a failure.
@@ -185,5 +188,5 @@
     }));
   }
 
-  window.bwNetworkParts = { drawBars, drawMap, episode, episodeControls, headGrid, posterior, start, tokensOf };
+  window.bwNetworkParts = { bring, drawBars, drawMap, episode, episodeControls, headGrid, posterior, start, tokensOf };
 })();
