@@ -229,102 +229,108 @@ def card(claim: str, found: str, status: str, picture: str) -> str:
     """One claim: what was published, its picture, what was found here, and the ledger's status in words."""
     kind = status.replace(" ", "-")
     return (
-        f'<section class="bw-claim bw-{kind}"><p class="bw-claimed">{claim}</p>{picture}'
+        f'<section class="bw-claim bw-{kind}"><p class="bw-claimed"><span>Claim</span> {claim}</p>{picture}'
         f'<p class="bw-found"><b class="bw-verdict">{HELD[status]}</b> {found}</p></section>'
     )
+
+
+SMALL, LOW = (232, 150), -3.3  # a claim's picture; where its logarithmic axes begin
 
 
 def _short(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2g}"
 
 
+def _along(value: float, start: float, length: float, high: float = 0.0) -> float:
+    """Where a number lies on a logarithmic axis from 10^LOW to 10^high."""
+    return start + length * (math.log10(value) - LOW) / (high - LOW)
+
+
 def precise() -> str:
     """The transformer's entropy error on a logarithmic axis: published, measured, and a guess's."""
     claim = row("bijection-transformer-v1")
-    rows = [("published", claim["published"], "bw-p-pub"), ("here", claim["measured"], "bw-p-here"), ("a blind guess", claim["null"], "bw-p-null")]
-    low, high = -3.3, 0.5
+    entries = {"published": "bw-p-pub", "measured": "bw-p-here", "null": "bw-p-null"}
+    names = {"published": "published", "measured": "here", "null": "a guess"}
 
     def x(value: float) -> float:
-        return 92 + (math.log10(value) - low) / (high - low) * 160
+        return _along(value, 74, 148, 0.5)
 
-    parts = [f'<path class="bw-s-grid" d="M{x(10**p):.1f} 18V128"/>' + _word(x(10**p), 144, f"{10**p:g}") for p in (-3, -2, -1, 0)]
-    for i, (name, value, kind) in enumerate(rows):
-        y = 36 + 36 * i
-        parts.append(f'<path class="bw-p-line" d="M{x(10**low):.1f} {y}H{x(value):.1f}"/><circle class="{kind}" cx="{x(value):.1f}" cy="{y}" r="6"/>')
-        parts.append(_word(84, y + 4, name, "end"))
-    words = "Error in bits, on a logarithmic axis. " + ", ".join(f"{name}: {_short(value)}" for name, value, _ in rows) + "."
+    parts = [f'<path class="bw-s-grid" d="M{x(10**p):.1f} 14V124"/>' + _word(x(10**p), 142, f"{10**p:g}") for p in (-3, -2, -1, 0)]
+    for i, (which, kind) in enumerate(entries.items()):
+        y = 32 + 36 * i
+        parts.append(f'<path class="bw-p-line" d="M74 {y}H{x(claim[which]):.1f}"/><circle class="{kind}" cx="{x(claim[which]):.1f}" cy="{y}" r="6"/>')
+        parts.append(_word(66, y + 4, names[which], "end"))
+    words = "Error in bits, on a logarithmic axis. " + ", ".join(f"{names[w]}: {_short(claim[w])}" for w in entries) + "."
     return card(
         "A small transformer finds almost exactly the right odds.",
         f"Its uncertainty is off by {_short(claim['measured'])} bits on average, a blind guess by {_short(claim['null'])}.",
-        claim["status"], _drawn(words, parts, 270, 150),
+        claim["status"], _drawn(words, parts, *SMALL),
     )
 
 
 def faster() -> str:
     """Updates until a head has learned: plain and with faster values, published and measured."""
     plain, fast, times = row("em-plain-steps"), row("em-steps"), row("em-speed-up")
-    reason = row("em-reading-values")
-    assert times["status"] == fast["status"] == plain["status"] == "reproduced" != reason["status"]
-    most = max(plain["published"], plain["measured"])
-    parts = []
-    for i, (name, entry) in enumerate((("plain", plain), ("faster values", fast))):
+    assert plain["status"] == fast["status"] == times["status"] == "reproduced" != row("em-reading-values")["status"]
+    most, parts = max(plain["published"], plain["measured"]), []
+    for i, (name, entry) in enumerate((("plain", plain), ("faster", fast))):
         for j, (which, kind) in enumerate((("published", "bw-p-pub"), ("measured", "bw-p-here"))):
-            y, long = 22 + 62 * i + 24 * j, 120 * entry[which] / most
-            parts.append(f'<rect class="{kind}" x="92" y="{y}" width="{long:.1f}" height="18" rx="3"/>')
-            parts.append(_word(92 + long + 6, y + 14, _short(entry[which]), "start"))
-        parts.append(_word(84, 22 + 62 * i + 25, name, "end"))
+            y, long = 18 + 62 * i + 24 * j, 128 * entry[which] / most
+            parts.append(f'<rect class="{kind}" x="52" y="{y}" width="{long:.1f}" height="18" rx="3"/>')
+            parts.append(_word(52 + long + 6, y + 14, _short(entry[which]), "start"))
+        parts.append(_word(44, 18 + 62 * i + 25, name, "end"))
     words = "Updates needed. " + "; ".join(
-        f"{name}: published {_short(e['published'])}, here {_short(e['measured'])}" for name, e in (("plain", plain), ("faster values", fast))
+        f"{name}: published {_short(e['published'])}, here {_short(e['measured'])}" for name, e in (("plain", plain), ("faster", fast))
     )
     return card(
         f"An attention head learns {_short(times['published'])} times as fast when the rate of one part of it is ten times as high.",
         f"Measured here: {_short(times['measured'])} times. The reason given for it did not hold.",
-        times["status"], _drawn(words + ".", parts, 270, 150),
+        times["status"], _drawn(words + ".", parts, *SMALL),
     )
 
 
 def longer() -> str:
     """The error at each step of a sequence longer than those of the training."""
     claim = row("hmm-no-discontinuity")
-    steps = [(1, 20, row("hmm-k20-inside")), (21, 21, row("hmm-jump-k50-t21")), (22, 24, row("hmm-jump-k50-t22")), (25, 25, row("hmm-jump-k50-t25")), (26, 50, row("hmm-jump-k50-plateau"))]
-    inside, after = steps[0][2]["measured"], steps[-1][2]["measured"]
-    low, high = -3.3, 0.0
+    names = {(1, 20): "hmm-k20-inside", (21, 21): "hmm-jump-k50-t21", (22, 24): "hmm-jump-k50-t22", (25, 25): "hmm-jump-k50-t25", (26, 50): "hmm-jump-k50-plateau"}
+    errors = [(*steps, row(name)["measured"]) for steps, name in names.items()]
+    inside, after = errors[0][2], errors[-1][2]
 
     def x(step: float) -> float:
-        return 46 + step / 50 * 206
+        return 42 + step / 50 * 184
 
     def y(value: float) -> float:
-        return 128 - (math.log10(value) - low) / (high - low) * 106
+        return 126 - _along(value, 0, 104)
 
-    parts = [f'<path class="bw-s-grid" d="M46 {y(10**p):.1f}H252"/>' + _word(40, y(10**p) + 4, f"{10**p:g}", "end") for p in (-3, -2, -1, 0)]
-    path = "".join(f"{'L' if i else 'M'}{x(a - 1):.1f} {y(e['measured']):.1f}L{x(b):.1f} {y(e['measured']):.1f}" for i, (a, b, e) in enumerate(steps))
-    parts += [f'<path class="bw-p-edge" d="M{x(20):.1f} 14V128"/>', f'<path class="bw-p-claim" d="M{x(0):.1f} {y(inside):.1f}H{x(50):.1f}"/>', f'<path class="bw-s-net" d="{path}"/>']
-    parts += [_word(x(20) - 5, 24, "trained to here", "end"), _word(x(50), y(inside) - 7, "claimed", "end"), _word(x(50), y(after) - 8, "here", "end"), _word(149, 146, "steps read (of 50)")]
+    parts = [f'<path class="bw-s-grid" d="M42 {y(10**p):.1f}H226"/>' + _word(36, y(10**p) + 4, f"{10**p:g}", "end") for p in (-3, -2, -1)]
+    path = "".join(f"{'L' if i else 'M'}{x(a - 1):.1f} {y(e):.1f}L{x(b):.1f} {y(e):.1f}" for i, (a, b, e) in enumerate(errors))
+    parts += [
+        f'<path class="bw-p-edge" d="M{x(20):.1f} 22V126"/>', f'<path class="bw-p-claim" d="M{x(0):.1f} {y(inside):.1f}H{x(50):.1f}"/>',
+        f'<path class="bw-s-net" d="{path}"/>', _word(x(20), 14, "trained to here"), _word(x(50), y(inside) - 7, "claimed", "end"),
+        _word(x(50), y(after) - 8, "here", "end"), _word((x(0) + x(50)) / 2, 144, "step"),
+    ]  # fmt: skip
     words = f"Error in bits at each step: {_short(inside)} up to step 20, to which the network was trained; {_short(after)} from step 26 on."
     return card(
         "On sequences longer than those it was trained on, nothing happens.",
         f"One step beyond, the error is {_short(claim['measured'])} times as large.",
-        claim["status"], _drawn(words, parts, 270, 150),
+        claim["status"], _drawn(words, parts, *SMALL),
     )
 
 
 def primitives() -> str:
     """How many of three abilities two rivals have: published and measured, as dots."""
-    rivals = [("LSTM", row("primitives-lstm")), ("Mamba", row("primitives-mamba"))]
-    others = row("primitives-others")
-    assert others["measured"] == sum(entry["measured"] == 3 for _, entry in rivals)
-    parts = [_word(146, 24, "claimed"), _word(222, 24, "here")]
+    rivals, others = [("LSTM", row("primitives-lstm")), ("Mamba", row("primitives-mamba"))], row("primitives-others")
+    assert others["measured"] == sum(entry["measured"] == 3 for _, entry in rivals) == len(rivals)
+    parts = [_word(96, 28, "claimed"), _word(180, 28, "here")]
     for i, (name, entry) in enumerate(rivals):
-        y = 58 + 44 * i
-        parts.append(_word(84, y + 5, name, "end"))
-        for which, left, kind in (("published", 122, "bw-p-pub"), ("measured", 198, "bw-p-here")):
-            dots = (f'<circle class="{kind if k < entry[which] else "bw-p-none"}" cx="{left + 24 * k}" cy="{y}" r="8"/>' for k in range(3))
-            parts.append("".join(dots))
+        y = 62 + 44 * i
+        parts.append(_word(56, y + 4, name, "end"))
+        for which, left, kind in (("published", 72, "bw-p-pub"), ("measured", 156, "bw-p-here")):
+            parts += [f'<circle class="{kind if k < entry[which] else "bw-p-none"}" cx="{left + 24 * k}" cy="{y}" r="8"/>' for k in range(3)]
     words = "Abilities, of three. " + "; ".join(f"{name}: claimed {_short(e['published'])}, here {_short(e['measured'])}" for name, e in rivals)
     return card(
-        "Only a transformer can do all three: rule out, keep track, and look up.",
-        f"In small tasks, {_short(others['measured'])} rivals learned all three.",
-        others["status"], _drawn(words + ".", parts, 270, 150),
+        "Only a transformer can do all three: rule out, keep track, and look up.", "In small tasks, both rivals learned all three.",
+        others["status"], _drawn(words + ".", parts, *SMALL),
     )
 
 

@@ -1,8 +1,8 @@
 """The landing page: its template, the map of the chapters, and paths through the book.
 
-- `{chapter-map}` draws a card for each chapter, part by part, as _toc.yml lists them: a thumbnail, the
-  question (a line of the directive's body), minutes, and which chapters it builds on. What a chapter needs is
-  read from its own sentence "You need ...", minutes from its own table.
+- `{chapter-map}` draws a card for each chapter, part by part, as _toc.yml lists them: a thumbnail,
+  the question (a line of the directive's body), minutes, and which chapters it builds on. What a
+  chapter needs is read from its own sentence "You need ...", minutes from its own table.
 - `{reading-path}` is a list of stops with the minutes that they take together.
 - `book/_templates/landing.html` gets the few styles and scripts that the page uses.
 """
@@ -17,6 +17,7 @@ from pathlib import Path
 
 import yaml
 from docutils import nodes
+from docutils.parsers.rst import directives
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
@@ -81,9 +82,13 @@ class Book:
     def __init__(self, root: Path):
         self.parts = parts_of(root)
         self.chapters = [chapter for _, part in self.parts for chapter in part]
-        self.texts = {chapter: (root / f"{chapter}.md").read_text("utf-8") for chapter in self.chapters}
+        self.texts = {
+            chapter: (root / f"{chapter}.md").read_text("utf-8") for chapter in self.chapters
+        }
         homes = homes_of(self.texts)
-        self.needs = {c: [n for n in needs_of(text, homes) if n != c] for c, text in self.texts.items()}
+        self.needs = {
+            c: [n for n in needs_of(text, homes) if n != c] for c, text in self.texts.items()
+        }
 
     def number(self, chapter: str) -> int:
         return self.chapters.index(chapter) + 1
@@ -103,19 +108,44 @@ def link_to(chapter: str) -> str:
     return f"../{chapter}.html"
 
 
-def card(book: Book, chapter: str, question: str) -> str:
-    """One chapter on the map."""
-    n, (reading, exercises) = book.number(chapter), book.minutes(chapter)
-    links = ", ".join(f'<a href="#map-{book.number(c)}">{book.number(c)}</a>' for c in book.needs[chapter])
-    needs = f'<span class="bw-needs">builds on {links}</span>' if links else '<span class="bw-needs">start here</span>'
-    numbers = " ".join(str(book.number(c)) for c in book.needs[chapter])
+def chip(book: Book, chapter: str) -> str:
+    """A chapter's number, as a link to its card."""
+    n = book.number(chapter)
+    title = escape(title_of(book.texts[chapter]))
+    return f'<a class="bw-chip" href="#map-{n}" title="{title}">{n}</a>'
+
+
+def named(book: Book, chapter: str) -> str:
+    """A chapter's number and title, as a link to its page."""
+    number, title = book.number(chapter), escape(title_of(book.texts[chapter]))
+    return f'<a href="{link_to(chapter)}"><span class="bw-no">{number}</span> {title}</a>'
+
+
+def card(book: Book, chapter: str, question: str, strip: str) -> str:
+    """One chapter on the map, under its strip in the colour of its part."""
+    n, needs = book.number(chapter), book.needs[chapter]
+    reading, exercises = book.minutes(chapter)
+    after = f"after {' '.join(chip(book, c) for c in needs)}" if needs else "start here"
+    numbers = " ".join(str(book.number(c)) for c in needs)
+    colab = escape(address.colab(f"{chapter}.ipynb"))
     return (
-        f'<li class="bw-chapter" id="map-{n}" data-needs="{numbers}">{thumbnail(n)}'
-        f'<h4><a href="{link_to(chapter)}"><span class="bw-no">{n}</span> {escape(title_of(book.texts[chapter]))}</a></h4>'
-        f'<p>{escape(question)}</p>'
-        f'<p class="bw-facts"><span title="minutes to read + for its exercises" class="bw-counted">{reading} + {exercises} min</span>'
-        f'{needs}<a class="bw-colab" href="{escape(address.colab(f"{chapter}.ipynb"))}" aria-label="Chapter {n} on Colab">Colab</a></p></li>'
+        f'<li class="bw-chapter" id="map-{n}" data-needs="{numbers}">{strip}{thumbnail(n)}'
+        f'<div class="bw-words"><h4>{named(book, chapter)}</h4><p>{escape(question)}</p></div>'
+        f'<p class="bw-facts"><span class="bw-counted">{reading} + {exercises} min</span>'
+        f'<span class="bw-needs">{after}</span>'
+        f'<a class="bw-colab" href="{colab}" aria-label="Colab: chapter {n}">Colab</a></p></li>'
     )
+
+
+def part(book: Book, caption: str, chapters: Sequence[str], questions: dict[int, str]) -> str:
+    """The cards of one part, without a break to those of the next: its name stands in the first."""
+    strips = [
+        f'<h3 class="bw-strip">{escape(caption)}</h3>',
+        *['<span class="bw-strip"></span>'] * (len(chapters) - 1),
+    ]
+    both = zip(chapters, strips, strict=True)
+    cards = (card(book, c, questions[book.number(c)], strip) for c, strip in both)
+    return f'<ol class="bw-part">{"".join(cards)}</ol>'
 
 
 class ChapterMap(SphinxDirective):
@@ -131,12 +161,11 @@ class ChapterMap(SphinxDirective):
         lines = (line.partition(":") for line in self.content if line.strip())
         questions = {int(n): question.strip() for n, _, question in lines}
         if sorted(questions) != list(range(1, len(book.chapters) + 1)):
-            raise self.error(f"the map needs one question for each of {len(book.chapters)} chapters")
+            raise self.error(
+                f"the map needs one question for each of {len(book.chapters)} chapters"
+            )
         parts = "".join(
-            f'<section class="bw-part"><h3>{escape(caption)}</h3><ol>'
-            + "".join(card(book, c, questions[book.number(c)]) for c in chapters)
-            + "</ol></section>"
-            for caption, chapters in book.parts
+            part(book, caption, chapters, questions) for caption, chapters in book.parts
         )
         return [nodes.raw("", f'<div class="bw-map">{parts}</div>', format="html")]
 
@@ -145,34 +174,60 @@ class ChapterMap(SphinxDirective):
 
 
 def hours(minutes: int) -> str:
-    """Minutes in words, to the half hour where there are many."""
-    return f"{minutes} minutes" if minutes < 90 else f"{round(minutes / 30) / 2:g} hours"
+    """Minutes in words: to the half hour from 90 on, to the hour from ten hours on."""
+    half = round(minutes / 30) / 2
+    return (
+        f"{minutes} minutes"
+        if minutes < 90
+        else f"about {half if half < 10 else round(half):g} hours"
+    )
 
 
 class ReadingPath(SphinxDirective):
-    """`{reading-path} title`: what the path is for; its chapters are the option `chapters`, as numbers."""
+    """`{reading-path} title`: what the path is for. Its chapters are the option `chapters`, as
+    numbers or "all"; `exercises` counts the minutes of these too."""
 
     has_content = True
     required_arguments, final_argument_whitespace = 1, True
-    option_spec = {"chapters": str, "exercises": str, "start": str}
+    option_spec = {"chapters": str, "exercises": directives.flag}
 
     def run(self):
         book = Book(Path(self.env.srcdir))
-        numbers = [int(n) for n in re.findall(r"\d+", self.options.get("chapters", ""))]
-        spent = [book.minutes(chapter) for chapter in book.named(numbers)]
-        total = sum(reading + (exercises if "exercises" in self.options else 0) for reading, exercises in spent)
-        stops = "".join(
-            f'<li><a href="{link_to(c)}"><span class="bw-no">{book.number(c)}</span> {escape(title_of(book.texts[c]))}</a></li>'
-            for c in book.named(numbers)
-        )
-        kind = "the exercises included" if "exercises" in self.options else "reading"
-        body = nodes.container(classes=["bw-path"])
-        body += nodes.raw("", f"<h3>{escape(self.arguments[0])}</h3>", format="html")
         words = nodes.container()
         self.state.nested_parse(self.content, self.content_offset, words)
-        body += words.children
-        body += nodes.raw("", f'<ol>{stops}</ol><p class="bw-facts">{hours(total)}, {kind}</p>', format="html")
-        return [body]
+        box = nodes.container(
+            "",
+            nodes.raw("", f"<h3>{escape(self.arguments[0])}</h3>", format="html"),
+            *words.children,
+            classes=["bw-path"],
+        )
+        box += nodes.raw("", self.stops(book) + self.time(book), format="html")
+        return [box]
+
+    def chapters(self, book: Book) -> list[str]:
+        asked = self.options.get("chapters", "")
+        return (
+            book.chapters
+            if asked == "all"
+            else book.named([int(n) for n in re.findall(r"\d+", asked)])
+        )
+
+    def stops(self, book: Book) -> str:
+        """The chapters by name, or all of them by number."""
+        chapters = self.chapters(book)
+        if len(chapters) == len(book.chapters):
+            return f'<p class="bw-chips">{" ".join(chip(book, c) for c in chapters)}</p>'
+        stops = "".join(f"<li>{named(book, c)}</li>" for c in chapters)
+        return f"<ol>{stops}</ol>" if chapters else ""
+
+    def time(self, book: Book) -> str:
+        spent = [book.minutes(chapter) for chapter in self.chapters(book)]
+        if not spent:
+            return ""
+        with_exercises = "exercises" in self.options
+        total = sum(reading + exercises * with_exercises for reading, exercises in spent)
+        what = ", the exercises included" if with_exercises else " to read"
+        return f'<p class="bw-facts">{hours(total)}{what}</p>'
 
 
 # ---- the page -----------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """A small drawing of each chapter's idea, for the map on the landing page.
 
-Each is an inline SVG 120 wide and 72 high. Classes stand for the palette of book.css: `n` the network (blue),
-`x` the exact answer (dashed ink), `v`, `g`, `p`, `o` vermilion, green, purple, orange, `q` what is quiet;
-a capital letter fills instead of drawing a line. Drawings are decoration: a card says in words what they show.
+Each is an inline SVG 120 wide and 72 high. Classes stand for the palette of book.css: `n` the
+network (blue), `x` the exact answer (dashed ink), `v`, `g`, `o` vermilion, green, orange, `q` what
+is quiet; a capital letter fills instead of drawing a line. They are decoration: a card has words.
 """
 
 from __future__ import annotations
@@ -34,10 +34,13 @@ def dot(kind: str, x: float, y: float, r: float = 4) -> str:
 
 
 def bar(kind: str, x: float, y: float, width: float, height: float, round_: float = 2) -> str:
-    return f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="{round_:g}"/>'
+    place = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="{round_:g}"'
+    return f'<rect class="{kind}" {place}/>'
 
 
-def bars(kind: str, heights: Iterable[float], left: float = 14, step: float = 19, width: float = 12) -> str:
+def bars(
+    kind: str, heights: Iterable[float], left: float = 14, step: float = 19, width: float = 12
+) -> str:
     return "".join(bar(kind, left + step * i, 62 - h, width, h) for i, h in enumerate(heights))
 
 
@@ -49,8 +52,13 @@ def stairs(kind: str, heights: Iterable[float], left: float = 10, step: float = 
 def arrow(kind: str, a: Point, b: Point, gap: float = 8) -> str:
     """From one point towards another, ending short of both, with a head."""
     angle = math.atan2(b[1] - a[1], b[0] - a[0])
-    start, end = ((p[0] + s * gap * math.cos(angle), p[1] + s * gap * math.sin(angle)) for p, s in ((a, 1), (b, -1)))
-    head = [(end[0] - 6 * math.cos(angle + t), end[1] - 6 * math.sin(angle + t)) for t in (0.5, -0.5)]
+    start, end = (
+        (p[0] + s * gap * math.cos(angle), p[1] + s * gap * math.sin(angle))
+        for p, s in ((a, 1), (b, -1))
+    )
+    head = [
+        (end[0] - 6 * math.cos(angle + t), end[1] - 6 * math.sin(angle + t)) for t in (0.5, -0.5)
+    ]
     return line(kind, [start, end]) + line(kind, [head[0], end, head[1]])
 
 
@@ -63,13 +71,22 @@ def bell(middle: float, width: float, height: float) -> Callable[[float], float]
     return lambda t: height * math.exp(-(((t - middle) / width) ** 2))
 
 
-def grid(rows: Iterable[Iterable[float]], left: float = 32, top: float = 8, size: float = 14) -> str:
+def thread(kind: str, a: int, b: int, more: str = "") -> str:
+    """From key a to value b."""
+    start, end = 12 + 16 * a, 12 + 16 * b
+    return f'<path class="{kind}"{more} d="M32 {start}C60 {start} 60 {end} 88 {end}"/>'
+
+
+def cell(p: float, x: float, y: float, size: float) -> str:
+    return f'<g opacity="{0.1 + 0.9 * p:.2f}">{bar("N", x, y, size - 2, size - 2)}</g>'
+
+
+def grid(
+    rows: Iterable[Iterable[float]], left: float = 32, top: float = 8, size: float = 14
+) -> str:
     """Cells of a pattern of attention, the darker the more."""
-    return "".join(
-        f'<rect class="N" x="{left + size * j:.1f}" y="{top + size * i:.1f}" width="{size - 2:.1f}" height="{size - 2:.1f}" rx="2" opacity="{0.1 + 0.9 * p:.2f}"/>'
-        for i, row in enumerate(rows)
-        for j, p in enumerate(row)
-    )
+    places = ((i, j, p) for i, row in enumerate(rows) for j, p in enumerate(row))
+    return "".join(cell(p, left + size * j, top + size * i, size) for i, j, p in places)
 
 
 TRIANGLE = [(60, 6), (18, 66), (102, 66)]
@@ -90,13 +107,11 @@ def bayesian():
 
 
 def tunnel():
-    links = {0: 2, 1: 0, 3: 1}
-    for k, v in links.items():
-        yield f'<path class="q" d="M32 {12 + 16 * k}C60 {12 + 16 * k} 60 {12 + 16 * v} 88 {12 + 16 * v}"/>'
-    for v in (3,):
-        yield f'<path class="v" stroke-dasharray="4 3" d="M32 44C60 44 60 {12 + 16 * v} 88 {12 + 16 * v}"/>'
+    yield "".join(thread("q", *pair) for pair in ((0, 2), (1, 0), (3, 1)))
+    yield thread("v", 2, 3, ' stroke-dasharray="4 3"')
     for k in range(4):
-        yield dot("V" if k == 2 else "Q", 28, 12 + 16 * k, 5) + dot("N" if k != 3 else "o", 92, 12 + 16 * k, 5)
+        yield dot("V" if k == 2 else "Q", 28, 12 + 16 * k, 5)
+        yield dot("o" if k == 3 else "N", 92, 12 + 16 * k, 5)
 
 
 def training():
@@ -109,11 +124,16 @@ def hmm():
     states = [(22, 18), (60, 18), (98, 18)]
     yield "".join(arrow("q", a, b, 11) for a, b in zip(states, states[1:], strict=False))
     yield "".join(arrow("v", s, (s[0], 58), 10) for s in states)
-    yield "".join(dot("g", *s, 9) for s in states) + "".join(bar("V", s[0] - 6, 52, 12, 12) for s in states)
+    yield "".join(dot("g", *s, 9) for s in states) + "".join(
+        bar("V", s[0] - 6, 52, 12, 12) for s in states
+    )
 
 
 def filtering():
-    path = [inside(a, b) for a, b in [(0.33, 0.33), (0.6, 0.2), (0.8, 0.12), (0.5, 0.42), (0.2, 0.7), (0.1, 0.82)]]
+    path = [
+        inside(a, b)
+        for a, b in [(0.33, 0.33), (0.6, 0.2), (0.8, 0.12), (0.5, 0.42), (0.2, 0.7), (0.1, 0.82)]
+    ]
     yield line("q", [*TRIANGLE, TRIANGLE[0]])
     yield line("n", path) + line("x", [(x + 2.5, y + 2) for x, y in path])
     yield dot("N", *path[-1], 5)
@@ -129,7 +149,11 @@ def mlp():
     for i in range(4):
         x = 20 + 27 * i
         yield dot("Q", x, 60, 5) + arrow("q", (x, 60), (x, 12), 8) + dot("n", x, 12, 5)
-    yield '<path class="v" stroke-dasharray="4 3" d="M26 38H96"/>' + line("v", [(56, 32), (66, 44)]) + line("v", [(66, 32), (56, 44)])
+    yield (
+        '<path class="v" stroke-dasharray="4 3" d="M26 38H96"/>'
+        + line("v", [(56, 32), (66, 44)])
+        + line("v", [(66, 32), (56, 44)])
+    )
 
 
 def recurrent():
@@ -137,7 +161,9 @@ def recurrent():
     for a, b in zip(cells, cells[1:], strict=False):
         yield arrow("n", a, b, 13)
     yield "".join(bar("P", x - 10, y - 10, 20, 20, 4) for x, y in cells)
-    yield "".join(arrow("q", (x, 72), (x, 44), 2) + arrow("q", (x, 24), (x, -2), 2) for x, _ in cells)
+    yield "".join(
+        arrow("q", (x, 72), (x, 44), 2) + arrow("q", (x, 24), (x, -2), 2) for x, _ in cells
+    )
 
 
 def keys():
@@ -155,7 +181,12 @@ def routing():
 def values():
     dots = random.Random(4)
     yield "".join(
-        dot("N", 12 + 96 * t + dots.gauss(0, 1.5), 60 - 52 * (1 - (2 * t - 1) ** 2) + dots.gauss(0, 2), 2.6)
+        dot(
+            "N",
+            12 + 96 * t + dots.gauss(0, 1.5),
+            60 - 52 * (1 - (2 * t - 1) ** 2) + dots.gauss(0, 2),
+            2.6,
+        )
         for t in (i / 22 for i in range(23))
     )
     yield line("x", [(12, 30), (108, 30)])
@@ -186,7 +217,7 @@ def progress():
 
 
 def gradient():
-    for k, reach in enumerate((14, 24, 34)):
+    for reach in (14, 24, 34):
         yield f'<ellipse class="q" cx="72" cy="40" rx="{reach * 1.25:g}" ry="{reach * 0.8:g}"/>'
     path = [(16, 8), (38, 18), (50, 30), (62, 36), (72, 40)]
     yield line("n", path) + "".join(dot("N", *p, 3) for p in path)
@@ -195,13 +226,18 @@ def gradient():
 def em():
     yield curve("q", lambda t: 8 + 50 * math.exp(-2.2 * t))
     yield curve("v", lambda t: 8 + 50 * math.exp(-6 * t))
-    yield dot("V", 47, 64 - 8 - 50 * math.exp(-2.2), 4) + dot("Q", 106, 64 - 8 - 50 * math.exp(-2.15), 4)
+    yield dot("V", 47, 64 - 8 - 50 * math.exp(-2.2), 4) + dot(
+        "Q", 106, 64 - 8 - 50 * math.exp(-2.15), 4
+    )
 
 
 def language():
     words = [(12, 30), (48, 18), (72, 34)]
     yield "".join(bar("Q", x, 56, w, 9, 4) for x, w in words)
-    yield "".join(f'<path class="n" d="M{x + w / 2:.0f} 54Q{(x + w / 2 + 89) / 2:.0f} {y} 89 54"/>' for (x, w), y in zip(words[:2], (-6, 22), strict=True))
+    yield "".join(
+        f'<path class="n" d="M{x + w / 2:.0f} 54Q{(x + w / 2 + 89) / 2:.0f} {y} 89 54"/>'
+        for (x, w), y in zip(words[:2], (-6, 22), strict=True)
+    )
     yield dot("V", 89, 46, 4)
 
 
@@ -218,7 +254,9 @@ def trilogy():
 
 
 def capstone():
-    yield line("q", [(10, 20), (42, 28), (78, 28), (110, 20)]) + line("q", [(10, 56), (42, 48), (78, 48), (110, 56)])
+    yield line("q", [(10, 20), (42, 28), (78, 28), (110, 20)]) + line(
+        "q", [(10, 56), (42, 48), (78, 48), (110, 56)]
+    )
     for y in (32, 38, 44):
         yield line("n", [(14, 38 + (y - 38) * 2.2), (44, y), (106, 38 + (y - 38) * 2)])
     yield dot("V", 60, 38, 6)

@@ -138,7 +138,7 @@
         held = { before: [...this.mine], x: event.clientX, moves: event.pointerType !== "touch" };
         row.setPointerCapture(event.pointerId);
         this.root.classList.add("bw-dragging");
-        if (held.moves) { row.focus({ preventScroll: true }); event.preventDefault(); place(event); }
+        if (held.moves) place(event);
       });
       row.addEventListener("pointermove", (event) => {
         if (!held) return;
@@ -350,7 +350,7 @@
       this.box = element("div", { class: "bw-picture" });
       this.slider = element("input", { type: "range", min: 1, max: chain.symbols.length, value: this.shown, "aria-label": "Signs seen", oninput: () => { this.halt(); this.at(+this.slider.value); } });
       this.controls = element("div", { class: "bw-picture-controls" }, element("span", { "aria-hidden": "true" }, "signs seen"), this.slider);
-      figure.replaceChildren(legend(["bw-l-exact", "exact"], ["bw-l-net", "the network"], ["bw-l-true", "where it really is"]), this.box, this.controls);
+      figure.replaceChildren(legend(["bw-l-exact", "exact"], ["bw-l-net", "the network"], ["bw-l-true", "the truth"]), this.box, this.controls);
       this.draw();
     }
 
@@ -387,6 +387,7 @@
     draw() {
       const n = this.symbols.length, S = this.exact[0].length, drawn = this.withNetwork && this.said;
       const f = frame(this.box, heightOf(this.box), this.words(drawn));
+      f.bottom += 14; // no name of the axis: the slider below has it
       const high = (f.bottom - f.top) / S, toX = (k) => f.left + (k / n) * (f.right - f.left);
       const toY = (s, p) => f.top + (s + 1) * high - 3 - p * (high - 12);
       f.svg.append(text(4, 15, "how likely each hidden state is", "start", "bw-title"));
@@ -403,7 +404,6 @@
       this.symbols.forEach((sign, k) => {
         if (k < this.shown) f.svg.append(text((toX(k) + toX(k + 1)) / 2, f.bottom + 18, SIGNS[sign], "middle", k === this.shown - 1 ? "bw-now" : ""));
       });
-      f.svg.append(text((f.left + f.right) / 2, f.bottom + 36, "the sign seen at each step"));
       Object.assign(this.figure.dataset, { shown: this.shown, network: drawn ? "here" : "", exact: JSON.stringify(this.exact), said: JSON.stringify(this.said ?? null) });
     }
 
