@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bayeswind_book import minutes_of
 from thumbnails import thumbnail
-from tools import address
+from tools import address, networks
 
 PAGE = "book/intro"
 STYLES = ("book.css", "landing.css", "print.css")
@@ -246,6 +246,9 @@ def add_files(app, pagename, templatename, context, doctree):
     """The page's own style and script, in a list from which the page takes what it needs."""
     if pagename != PAGE:
         return
+    tasks = Path(app.srcdir) / "bayeswind_lib/widgets/web/playground_tasks.js"
+    for file in networks.files_of(tasks.read_text("utf-8")):  # the page asks for two of them
+        networks.write(Path(app.outdir) / "_static", file)
     app.add_css_file("landing.css")
     for name in SCRIPTS:
         if name not in ("documentation_options.js", "book.js"):
