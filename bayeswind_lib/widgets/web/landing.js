@@ -224,7 +224,7 @@
         const now = values.length ? bits(values.at(-1)) : "\u2026", average = values.length ? `average ${bits(mean(values))}` : this.problem ? "not here" : "arriving";
         one(this.parts.scores, `[data-now=${who}]`).textContent = now;
         one(this.parts.scores, `[data-mean=${who}]`).textContent = average;
-        this.root.dataset[who] = values.length ? values.at(-1) : "";
+        this.root.dataset[`${who}Bits`] = values.length ? values.at(-1) : "";
       }
     }
 
@@ -458,7 +458,8 @@
       }
     };
     for (const card of cards) {
-      for (const come of ["pointerenter", "focusin"]) card.addEventListener(come, () => show(card));
+      card.addEventListener("pointerenter", (event) => { if (event.pointerType === "mouse") show(card); });
+      card.addEventListener("focusin", () => show(card));
       for (const leave of ["pointerleave", "focusout"]) card.addEventListener(leave, () => show(null));
     }
   }
