@@ -23,7 +23,7 @@ from bayeswind_lib.widgets import notebook, play, poster
 from tools import address
 
 pytestmark = pytest.mark.xdist_group("browser")
-PAGES = ("book/intro.html", "book/playground.html")
+PAGES = ("book/playground.html",)
 MOUNT = '.bw-explorer[data-explorer="playground"]'
 MODEL = "bijection-transformer-classroom"
 FILE = f"{MODEL}-seed0"

@@ -64,7 +64,7 @@ class Game:
 
 
 OPENING = "Drag the bars: how likely is each value? Then press Reveal."
-WHO = {"you": "you", "network": "the network", "exact": "the best bet"}
+WHO = {"you": "you", "network": "network", "exact": "best bet"}
 SCORES = '<dl class="bw-scores" hidden>' + "".join(
     f'<div class="bw-{who}"><dt>{words}</dt><dd><b data-now="{who}"></b><span data-mean="{who}"></span></dd></div>'
     for who, words in WHO.items()
@@ -156,7 +156,7 @@ def stairs() -> tuple[str, list[str]]:
     parts += [f'<path class="bw-s-exact" d="{line(exact)}"/>']
     parts += [_word(LEFT + (k + 0.5) * step, BOTTOM + 18, str(k)) for k in range(n)]
     parts += [_word(LEFT - 36, 16, "uncertainty (bits)", "start"), _word((LEFT + RIGHT) / 2, HEIGHT - 6, "pairs shown")]
-    parts += [_word(RIGHT, _y(off[-1] / top) - 8, "attention off", "end"), _word(LEFT + 5.6 * step, _y(exact[5] / top) - 8, "exact and network", "start")]
+    parts += [_word(RIGHT, _y(off.max() / top) - 10, "attention off", "end"), _word(LEFT + 5.6 * step, _y(exact[5] / top) - 8, "exact and network", "start")]
     words = ", ".join(f"{bits:.2f}" for bits in exact)
     return (
         f"Uncertainty in bits before each of {n} pairs. Exact: {words}. The network's differs by at most "

@@ -53,7 +53,7 @@
       };
       this.parts.go.addEventListener("click", () => this.go());
       this.parts.even.addEventListener("click", () => { this.level(); this.draw(); });
-      this.parts.fresh.addEventListener("click", () => { this.begin(this.play.seed + 1); this.parts.bets[0].focus({ preventScroll: true }); });
+      this.parts.fresh.addEventListener("click", () => this.begin(this.play.seed + 1));
       this.parts.bets.forEach((row, value) => this.betsWith(row, value));
       this.begin(+seed);
       this.fetch();
