@@ -364,6 +364,7 @@ def test_what_is_pressed_on_a_phone_is_large_enough(browser, home):
 @pytest.mark.parametrize("width", WIDTHS)
 def test_nothing_sticks_out(browser, home, width):
     window = Visit(browser, home, width, 800).network()
+    assert window.game.bounding_box()["width"] > min(width - 50, 470)  # nor is it squeezed
     for _ in range(2):
         assert window.page.evaluate(OVERFLOW) == []
         window.press()

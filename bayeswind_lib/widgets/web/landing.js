@@ -234,7 +234,7 @@
       if (this.problem && last) return this.problem;
       if (!last) return "Drag the bars: how likely is each value? Then press Reveal.";
       if (!this.revealed && rounds.length !== FOUND) return "Bits wasted in the last round. Where do you bet now?";
-      if (this.over) return `That was game ${this.play.seed}. On average you wasted ${bits(mean(rounds.map((r) => r.you)))} bits a round. How does the network do it? Read on.`;
+      if (this.over) return `You wasted ${bits(mean(rounds.map((r) => r.you)))} bits a round. How does the network do it? Read on.`;
       if (rounds.length >= FOUND) {
         if (last.spare < SPARE) return "You found it: a value that is taken never comes back. So did the network.";
         return "Look at the threads: a value that is taken never comes back. Pull its bar to zero.";
