@@ -14,6 +14,7 @@ from _support import ROOT
 from _support_browser import AXE, OVERFLOW, SCHEMES, Reader, frames, middle, swipe
 
 import bayeswind_lib as bw
+from bayeswind_lib.ledger import pictures
 from bayeswind_lib.widgets import landing, poster
 from bayeswind_lib.widgets.hmm import draw_chain
 
@@ -438,7 +439,7 @@ def test_claims_say_what_the_ledger_says(site):
         assert not n or f"{n} {status}" in text
     verdicts = re.findall(r'<b class="bw-verdict">(.*?)</b>', (site / PAGE).read_text("utf-8"))
     wanted = [bw.ledger.row(n)["status"] for n in ("bijection-transformer-v1", "em-speed-up", "hmm-no-discontinuity", "primitives-others")]
-    assert verdicts == [landing.HELD[status] for status in wanted]
+    assert verdicts == [pictures.HELD[status] for status in wanted]
 
 
 def test_the_map_has_every_chapter_with_what_it_needs(site):
