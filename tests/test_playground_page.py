@@ -184,7 +184,7 @@ def test_every_step_of_the_tour_can_be_read(browser, compressing_home, size):
 def test_no_width_of_a_window_cuts_it(browser, compressing_home):
     """From a phone to a large screen, and with the theme's own rule for wide cells this is noticed."""
     window = Reader(browser, compressing_home)
-    window.open(name)
+    window.open(PAGE)
     root = window.page.locator(MOUNT)
     root.scroll_into_view_if_needed()
     root.locator('[data-action="next"]').wait_for()

@@ -145,7 +145,7 @@ def part(book: Book, caption: str, chapters: Sequence[str], questions: dict[int,
     ]
     both = zip(chapters, strips, strict=True)
     cards = (card(book, c, questions[book.number(c)], strip) for c, strip in both)
-    return f'<ol class="bw-part">{"".join(cards)}</ol>'
+    return f'<ol class="bw-map-part">{"".join(cards)}</ol>'
 
 
 class ChapterMap(SphinxDirective):
