@@ -442,6 +442,12 @@ def test_claims_say_what_the_ledger_says(site):
     assert verdicts == [pictures.HELD[status] for status in wanted]
 
 
+def test_every_status_has_a_colour_of_its_own(visit):
+    colours = visit.page.evaluate("[...document.querySelectorAll('.bw-tally-bar i')].map(e => getComputedStyle(e).backgroundColor)")
+    known = [status for status, n in bw.ledger.counts(kinds=("paper",)).items() if n]
+    assert len(set(colours)) == len(known) and "rgba(0, 0, 0, 0)" not in colours
+
+
 def test_the_map_has_every_chapter_with_what_it_needs(site):
     book, text = pages.Book(ROOT), (site / PAGE).read_text("utf-8")
     assert re.findall(r'id="map-(\d+)"', text) == [str(n + 1) for n in range(len(book.chapters))]
