@@ -23,7 +23,7 @@ from bayeswind_lib.widgets import notebook, play, poster
 from tools import address
 
 pytestmark = pytest.mark.xdist_group("browser")
-PAGES = ("book/intro.html", "book/playground.html")
+PAGE = "book/playground.html"
 MOUNT = '.bw-explorer[data-explorer="playground"]'
 MODEL = "bijection-transformer-classroom"
 FILE = f"{MODEL}-seed0"
@@ -81,16 +81,15 @@ def test_the_poster_tells_its_numbers_to_those_who_do_not_see_it(first):
         poster.example(shown=10)
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_the_poster_is_in_the_page_before_any_script(site, name, first):
-    text = (site / name).read_text("utf-8")
+def test_the_poster_is_in_the_page_before_any_script(site, first):
+    text = (site / PAGE).read_text("utf-8")
     assert first[0] in re.sub(r'<span class="bw-whole">(.*?)</span>', r"\1", text)  # a number and its unit on one line
     where = {script: text.find(f"_static/{script}") for script in play.scripts()}
     assert -1 not in where.values() and list(where.values()) == sorted(where.values())
     tags = re.findall(rf'<script[^>]*_static/(?:{"|".join(map(re.escape, where))})[^>]*>', text)
     assert len(tags) == len(where) and all("defer" in tag for tag in tags)
     others = [page for page in site.rglob("*.html") if "_static/playground.js" in page.read_text("utf-8")]
-    assert {page.relative_to(site).as_posix() for page in others} == set(PAGES)
+    assert {page.relative_to(site).as_posix() for page in others} == {PAGE}
 
 
 def assert_shows(root, example):
@@ -106,11 +105,10 @@ def assert_shows(root, example):
 # ---- in the page --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_it_starts_where_the_poster_stands_and_fetches_little(browser, compressing_home, name, first):
+def test_it_starts_where_the_poster_stands_and_fetches_little(browser, compressing_home, first):
     reader, sizes = Reader(browser, compressing_home), {}
     reader.page.on("response", lambda answer: sizes.update({answer.url: int(answer.headers.get("content-length", 0))}))
-    seen = reader.open(name)
+    seen = reader.open(PAGE)
     root = reader.page.locator(MOUNT)
     assert root.count() == 1
     tall = root.bounding_box()["height"]
@@ -172,7 +170,7 @@ def test_every_step_of_the_tour_can_be_read(browser, compressing_home, size):
     scrolling, as it did when the tour's words were off the screen, this is noticed."""
     window = Reader(browser, compressing_home, "light", size)
     window.page.emulate_media(reduced_motion="reduce")  # a step arrives at once
-    window.open(PAGES[1])
+    window.open(PAGE)
     root = window.page.locator(MOUNT)
     root.scroll_into_view_if_needed()
     root.locator('[data-action="next"]').wait_for()
@@ -183,11 +181,10 @@ def test_every_step_of_the_tour_can_be_read(browser, compressing_home, size):
     window.close()
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_no_width_of_a_window_cuts_it(browser, compressing_home, name):
+def test_no_width_of_a_window_cuts_it(browser, compressing_home):
     """From a phone to a large screen, and with the theme's own rule for wide cells this is noticed."""
     window = Reader(browser, compressing_home)
-    window.open(name)
+    window.open(PAGE)
     root = window.page.locator(MOUNT)
     root.scroll_into_view_if_needed()
     root.locator('[data-action="next"]').wait_for()
@@ -198,24 +195,23 @@ def test_no_width_of_a_window_cuts_it(browser, compressing_home, name):
         return window.audit().overflow
 
     assert {width: cut(width) for width in (320, 390, 768, 991, 992, 1024, 1180, 1199, 1200, 1300, 1920) if cut(width)} == {}
-    if name == PAGES[1]:
-        window.page.add_style_tag(content=".bd-article div.cell.tag_full-width { max-width: 136% !important; width: 136% !important }")
-        assert all(cut(width) for width in (992, 1024, 1180, 1199))
+    window.page.add_style_tag(content=".bd-article div.cell.tag_full-width { max-width: 136% !important; width: 136% !important }")
+    assert all(cut(width) for width in (992, 1024, 1180, 1199))
     window.close()
 
 
 def test_without_scripts_the_poster_stays(browser, compressing_home):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
-    page.goto(f"{compressing_home}/{PAGES[1]}")
+    page.goto(f"{compressing_home}/{PAGE}")
     assert page.locator(".bw-poster svg").count() == 2
     assert page.locator(".bw-poster svg").first.bounding_box()["height"] > 100
     context.close()
 
 
 def test_the_landing_page_tells_every_chapters_minutes(site):
-    text = (site / PAGES[0]).read_text("utf-8")
-    told = re.findall(r'<span class="bw-counted">(\d+) \+ (\d+)</span>', text)
+    text = (site / "book/intro.html").read_text("utf-8")
+    told = re.findall(r'<span class="bw-counted">(\d+) \+ (\d+) min</span>', text)
     counted = []
     chapters = [document for document in address.documents() if "/audit_" not in document]  # which promise no minutes
     for document in chapters:

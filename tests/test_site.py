@@ -262,6 +262,8 @@ def test_long_tables_fold_and_say_what_they_hold():
     assert "<summary>Table: h0, h1, h2 (13 rows)</summary>" in bayeswind_code.folded(table_html(13, 3))
     assert bayeswind_code.folded(table_html(2, 8)).startswith("<details")
     assert bayeswind_code.folded(table_html(40, 3, " bw-rows")) == table_html(40, 3, " bw-rows")
+    minutes = table_html(3, 2).replace("h0", "section").replace("h1", "minutes")
+    assert "<summary>Minutes, by section</summary>" in bayeswind_code.folded(minutes)
 
 
 def test_long_tables_of_chapters_are_folded_and_no_short_ones(site):

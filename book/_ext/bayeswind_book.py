@@ -9,7 +9,7 @@
 - each line of code is an element, so that a long one can be broken on a narrow screen;
 - an explorer's script is loaded on the pages that have the explorer, with the weights of the
   network that it runs, and thebe's on none; the playground's weights wait until they are asked for;
-- a chapter's minutes, which its table holds, stand under its title and in the table of chapters.
+- a chapter's minutes, which its table holds, stand under its title (and on the landing page's map).
 """
 
 from __future__ import annotations
@@ -370,18 +370,6 @@ def machine_role(name, rawtext, text, lineno, inliner, options=None, content=Non
     return [nodes.reference(rawtext, words, refuri=where, internal=False, classes=classes)], []
 
 
-def minutes_role(name, rawtext, text, lineno, inliner, options=None, content=None):
-    """{minutes}`chapters/01_bayesian`: minutes to read the chapter + minutes for its exercises."""
-    env = inliner.document.settings.env
-    source = Path(env.srcdir) / f"{text}.md"
-    env.note_dependency(f"{text}.md")  # a changed chapter makes the page with the role read again
-    reading, exercises = minutes_of(source.read_text("utf-8")) if source.is_file() else (0, 0)
-    if not reading:
-        problem = f"{text}.md has no table of minutes"
-        return [], [inliner.reporter.error(problem, line=lineno)]
-    return [nodes.inline(rawtext, f"{reading} + {exercises}", classes=["bw-counted"])], []
-
-
 def setup(app):
     """Connect everything above."""
     app.add_config_value("bayeswind_code", code_key(Path(app.srcdir)), "env")
@@ -396,7 +384,6 @@ def setup(app):
     app.connect("build-finished", forget_failure)
     app.add_role("repo", repository_role)
     app.add_role("colab", colab_role)
-    app.add_role("minutes", minutes_role)
     app.add_role("machine", machine_role)
     app.add_css_file("book.css")
     app.add_css_file("print.css", media="print", priority=900)  # after the theme's own

@@ -1,0 +1,144 @@
+"""Claims in pictures, for the landing page: what was published, what was found, and the ledger's status in words.
+
+Each is an inline SVG in the page's colours (`widgets/web/landing.css`), with its numbers as alternative text.
+Every number comes from a row of the ledger.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+
+from bayeswind_lib.figures.strokes import drawn, word
+from bayeswind_lib.ledger import counts, row
+
+HELD = {"reproduced": "held up", "partly": "held in part", "not reproduced": "did not hold"}
+
+
+class Claims:
+    """Four published claims with their numbers, each a small picture, and how many there are of each status."""
+
+    def _repr_html_(self) -> str:
+        cards = "".join(map(str, (precise(), faster(), longer(), primitives())))
+        return f'<div class="bw-claims">{cards}</div>{ledger_bar()}'
+
+
+def card(claim: str, found: str, status: str, picture: str) -> str:
+    """One claim: what was published, its picture, what was found here, and the ledger's status in words."""
+    kind = status.replace(" ", "-")
+    return (
+        f'<section class="bw-claim bw-{kind}"><p class="bw-claimed"><span>Claim</span> {claim}</p>{picture}'
+        f'<p class="bw-found"><b class="bw-verdict">{HELD[status]}</b> {found}</p></section>'
+    )
+
+
+SMALL, LOW = (232, 150), -3.3  # a claim's picture; where its logarithmic axes begin
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2g}"
+
+
+def _along(value: float, start: float, length: float, high: float = 0.0) -> float:
+    """Where a number lies on a logarithmic axis from 10^LOW to 10^high."""
+    return start + length * (math.log10(value) - LOW) / (high - LOW)
+
+
+def precise() -> str:
+    """The transformer's entropy error on a logarithmic axis: published, measured, and a guess's."""
+    claim = row("bijection-transformer-v1")
+    entries = {"published": "bw-p-pub", "measured": "bw-p-here", "null": "bw-p-null"}
+    names = {"published": "published", "measured": "here", "null": "a guess"}
+
+    def x(value: float) -> float:
+        return _along(value, 74, 148, 0.5)
+
+    parts = [f'<path class="bw-s-grid" d="M{x(10**p):.1f} 14V124"/>' + word(x(10**p), 142, f"{10**p:g}") for p in (-3, -2, -1, 0)]
+    for i, (which, kind) in enumerate(entries.items()):
+        y = 32 + 36 * i
+        parts.append(f'<path class="bw-p-line" d="M74 {y}H{x(claim[which]):.1f}"/><circle class="{kind}" cx="{x(claim[which]):.1f}" cy="{y}" r="6"/>')
+        parts.append(word(66, y + 4, names[which], "end"))
+    words = "Error in bits, on a logarithmic axis. " + ", ".join(f"{names[w]}: {_short(claim[w])}" for w in entries) + "."
+    return card(
+        "A small transformer finds almost exactly the right odds.",
+        f"Its uncertainty is off by {_short(claim['measured'])} bits on average, a blind guess by {_short(claim['null'])}.",
+        claim["status"], drawn(words, parts, *SMALL),
+    )
+
+
+def faster() -> str:
+    """Updates until a head has learned: plain and with faster values, published and measured."""
+    plain, fast, times = row("em-plain-steps"), row("em-steps"), row("em-speed-up")
+    assert plain["status"] == fast["status"] == times["status"] == "reproduced" != row("em-reading-values")["status"]
+    most, parts = max(plain["published"], plain["measured"]), []
+    for i, (name, entry) in enumerate((("plain", plain), ("faster", fast))):
+        for j, (which, kind) in enumerate((("published", "bw-p-pub"), ("measured", "bw-p-here"))):
+            y, long = 18 + 62 * i + 24 * j, 128 * entry[which] / most
+            parts.append(f'<rect class="{kind}" x="52" y="{y}" width="{long:.1f}" height="18" rx="3"/>')
+            parts.append(word(52 + long + 6, y + 14, _short(entry[which]), "start"))
+        parts.append(word(44, 18 + 62 * i + 25, name, "end"))
+    words = "Updates needed. " + "; ".join(
+        f"{name}: published {_short(e['published'])}, here {_short(e['measured'])}" for name, e in (("plain", plain), ("faster", fast))
+    )
+    return card(
+        f"An attention head learns {_short(times['published'])} times as fast when the rate of one part of it is ten times as high.",
+        f"Measured here: {_short(times['measured'])} times. The reason given for it did not hold.",
+        times["status"], drawn(words + ".", parts, *SMALL),
+    )
+
+
+def longer() -> str:
+    """The error at each step of a sequence longer than those of the training."""
+    claim = row("hmm-no-discontinuity")
+    names = {(1, 20): "hmm-k20-inside", (21, 21): "hmm-jump-k50-t21", (22, 24): "hmm-jump-k50-t22", (25, 25): "hmm-jump-k50-t25", (26, 50): "hmm-jump-k50-plateau"}
+    errors = [(*steps, row(name)["measured"]) for steps, name in names.items()]
+    inside, after = errors[0][2], errors[-1][2]
+
+    def x(step: float) -> float:
+        return 42 + step / 50 * 184
+
+    def y(value: float) -> float:
+        return 126 - _along(value, 0, 104)
+
+    parts = [f'<path class="bw-s-grid" d="M42 {y(10**p):.1f}H226"/>' + word(36, y(10**p) + 4, f"{10**p:g}", "end") for p in (-3, -2, -1)]
+    path = "".join(f"{'L' if i else 'M'}{x(a - 1):.1f} {y(e):.1f}L{x(b):.1f} {y(e):.1f}" for i, (a, b, e) in enumerate(errors))
+    parts += [
+        f'<path class="bw-p-edge" d="M{x(20):.1f} 22V126"/>', f'<path class="bw-p-claim" d="M{x(0):.1f} {y(inside):.1f}H{x(50):.1f}"/>',
+        f'<path class="bw-s-net" d="{path}"/>', word(x(20), 14, "trained to here"), word(x(50), y(inside) - 7, "claimed", "end"),
+        word(x(50), y(after) - 8, "here", "end"), word((x(0) + x(50)) / 2, 144, "step"),
+    ]  # fmt: skip
+    words = f"Error in bits at each step: {_short(inside)} up to step 20, to which the network was trained; {_short(after)} from step 26 on."
+    return card(
+        "On sequences longer than those it was trained on, nothing happens.",
+        f"One step beyond, the error is {_short(claim['measured'])} times as large.",
+        claim["status"], drawn(words, parts, *SMALL),
+    )
+
+
+def primitives() -> str:
+    """How many of three abilities two rivals have: published and measured, as dots."""
+    rivals, others = [("LSTM", row("primitives-lstm")), ("Mamba", row("primitives-mamba"))], row("primitives-others")
+    assert others["measured"] == sum(entry["measured"] == 3 for _, entry in rivals) == len(rivals)
+    parts = [word(96, 28, "claimed"), word(180, 28, "here")]
+    for i, (name, entry) in enumerate(rivals):
+        y = 62 + 44 * i
+        parts.append(word(56, y + 4, name, "end"))
+        for which, left, kind in (("published", 72, "bw-p-pub"), ("measured", 156, "bw-p-here")):
+            parts += [f'<circle class="{kind if k < entry[which] else "bw-p-none"}" cx="{left + 24 * k}" cy="{y}" r="8"/>' for k in range(3)]
+    words = "Abilities, of three. " + "; ".join(f"{name}: claimed {_short(e['published'])}, here {_short(e['measured'])}" for name, e in rivals)
+    return card(
+        "Only a transformer can do all three: rule out, keep track, and look up.", "In small tasks, both rivals learned all three.",
+        others["status"], drawn(words + ".", parts, *SMALL),
+    )
+
+
+def ledger_bar() -> str:
+    """All published numbers by status, as one bar with its legend."""
+    found = {status: n for status, n in counts(kinds=("paper",)).items() if n}
+    total = sum(found.values())
+    bar = "".join(f'<i class="bw-{status.replace(" ", "-")}" style="flex:{n}"></i>' for status, n in found.items())
+    legend = "".join(f'<li class="bw-{status.replace(" ", "-")}"><b>{n}</b> {html.escape(status)}</li>' for status, n in found.items())
+    return (
+        f'<div class="bw-tally"><p>All {total} numbers that the papers print, by what came of them here:</p>'
+        f'<div class="bw-tally-bar" aria-hidden="true">{bar}</div><ul>{legend}</ul></div>'
+    )
