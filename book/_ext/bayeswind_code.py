@@ -137,11 +137,11 @@ def folded(markup: str) -> str:
     """A table under its summary, if it is long or only says how the minutes are spent."""
     rows, columns = size_of(markup)
     heads = [words_of(head) for head in re.findall(r"<th\b.*?</th>", markup, re.S)[:2]]
-    if heads == ["section", "minutes"]:
-        return f'<details class="bw-long bw-in-print"><summary>Minutes, by section</summary>\n{markup}</details>'
-    if rows <= LONG and columns <= WIDE or any(name in markup for name in OWN_WAY):
+    minutes = heads == ["section", "minutes"]
+    short = rows <= LONG and columns <= WIDE or any(name in markup for name in OWN_WAY)
+    if short and not minutes:
         return markup
-    said = escape(summary_of(markup))
+    said = "Minutes, by section" if minutes else escape(summary_of(markup))
     return f'<details class="bw-long bw-in-print"><summary>{said}</summary>\n{markup}</details>'
 
 
