@@ -86,7 +86,8 @@ CUT = """() => {
       letter.setEnd(span[side], first + 1);
       const there = letter.getBoundingClientRect();
       const here = boxes.at(at ? 0 : -1);
-      if (at ? there.left > here.right - 1 : there.right < here.left + 1) say('a line ends at a formula', span.parentElement);
+      const beside = at ? there.left < here.right - 1 && there.bottom > here.top + 2 : there.right > here.left + 1 && there.top < here.bottom - 2;
+      if (!beside) say('a line ends at a formula', span.parentElement);
     }
   }
   for (const box of all('pre')) {

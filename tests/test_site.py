@@ -181,7 +181,9 @@ def test_icons_in_use_come_with_the_page(site):
     kept = bayeswind_light.places((site / "_static" / bayeswind_light.SHEET).read_text("utf-8"))
     assert used <= kept.keys() and len(kept) < 100
     held = icons_held((site / "_static/icons.css").read_text("utf-8"))
-    assert {known[name] for name in used} <= held
+    by_style = re.findall(r'--pst-icon-[\w-]+:"([\uf000-\uf8ff])"', (site / "_static" / bayeswind_light.SHEET).read_text("utf-8"))
+    assert {known[name] for name in used} <= held and len(by_style) > 10
+    assert {ord(sign) for sign in by_style} - {0xF296} <= held  # a fox of another house
     assert not list(site.rglob("fontawesome.js*"))
 
 

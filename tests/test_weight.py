@@ -17,7 +17,7 @@ from tools import weights  # noqa: E402
 pytestmark = pytest.mark.xdist_group("browser")
 # How far the record may be from the built book: a figure more, not a script more.
 TOLERANCE = 0.15
-PLAIN = ("search", "genindex", "book/references")  # without formulas
+PLAIN = ("genindex", "book/references")  # without formulas, and without the list that is searched
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +38,11 @@ def weighed(browser, compressing_home, record):
 
 
 def files_weigh(name: str) -> int:
-    """What a page and the pictures, scripts and styles that it names weigh as files."""
+    """What a page, the pictures, scripts and styles that it names and the letters of its text weigh as files."""
     site, up = site_folder(), "../" * name.count("/")
     text = (site / f"{name}.html").read_text("utf-8")
     names = set(re.findall(rf'(?:src|href)="{re.escape(up)}(_(?:static|images)/[^"?#]+\.(?:png|js|css))', text))
+    names |= {f"_static/fonts/{font}-normal.woff2" for font in ("source-serif-4", "source-sans-3")}
     return sum((site / name).stat().st_size for name in names) + len(text.encode())
 
 

@@ -42,8 +42,8 @@ SIZES = """\
 AT_ONCE = "documentation_options.js"  # 0.3 kB that a line in the page itself completes
 # A rule of the theme's style sheet that gives icons their place in the font.
 PLACE = re.compile(r'((?:\.fa-[\w-]+:{1,2}before,?)+)\{content:"\\([0-9a-f]+)"\}')
-# The same where a style sheet puts an icon somewhere by itself.
-BY_STYLE = re.compile(r'(?:--pst-[\w-]+:|content:)"\\(f[0-9a-f]{3})"')
+# The same where a style sheet puts an icon somewhere by itself: as a number, or as the character.
+BY_STYLE = re.compile(r'(?:--pst-[\w-]+:|content:)"(?:\\(f[0-9a-f]{3})|([\uf000-\uf8ff]))"')
 
 
 def theme(name: str) -> Path:
@@ -100,7 +100,7 @@ def icons_sheet() -> str:
     by_style = BY_STYLE.findall(PLACE.sub("", sheet) + book.read_text("utf-8"))
     known = places(sheet)
     codes = {known[name] for name in used_names() & known.keys()}
-    codes |= {int(code, 16) for code in by_style}
+    codes |= {int(code, 16) if code else ord(sign) for code, sign in by_style}
     parts = [LICENCE]
     for family, (file, weight) in FONTS.items():
         font = small_font(static / "vendor/fontawesome/webfonts" / f"{file}.ttf", codes)

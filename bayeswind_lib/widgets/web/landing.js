@@ -77,9 +77,9 @@
 
     // The network comes while the reader bets; rounds that were played before it came are scored when it is here.
     async fetch() {
-      this.problem = "";
       try {
         this.network = await bwNetwork.fetch(NETWORKS.game);
+        this.problem = "";
       } catch (problem) {
         this.problem = problem.message;
       }
