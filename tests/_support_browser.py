@@ -214,14 +214,14 @@ def reading(browser, home: str, path: str):
     reader.close()
 
 
-def chromium_path() -> str:
-    """The Chromium that book/tools/browser.py finds, or a skip with the reason; in CI a failure."""
-    path = browser.find()
+def browser_path(name: str) -> str:
+    """The browser that book/tools/browser.py finds, or a skip with the reason; in CI a failure."""
+    path = browser.find(name)
     if path and Path(path).is_file():
         return path
     reason = (
-        f"no Chromium ({path or 'none found'}), so no page was opened: run `python "
-        "book/tools browser`, install the package `chromium`, or name one in BAYESWIND_CHROMIUM"
+        f"no {name.title()} ({path or 'none found'}), so no page was opened: run `python "
+        f"book/tools browser`, install the package `{browser.PACKAGES[name]}`, or name one in BAYESWIND_{name.upper()}"
     )
     if in_ci():
         pytest.fail(reason, pytrace=False)
@@ -233,7 +233,7 @@ def chromium():
     """A running browser, closed when the block ends."""
     from playwright.sync_api import sync_playwright
 
-    path = chromium_path()
+    path = browser_path("chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS, headless=True)
         yield browser

@@ -12,7 +12,7 @@ from pypdf import PdfReader
 from pypdf.generic import DictionaryObject
 
 from _support import ROOT, pages
-from _support_browser import chromium, chromium_path
+from _support_browser import browser_path, chromium
 
 from tools import address
 from tools import pdf
@@ -62,7 +62,7 @@ def small(tmp_path_factory, site):
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory, small):
-    chromium_path()  # skips, or fails in CI, where there is none
+    browser_path("chromium")  # skips, or fails in CI, where there is none
     file = tmp_path_factory.mktemp("pdf") / "two.pdf"
     book = pdf.make(file, DOCUMENTS, small, say=lambda words: None)
     assert not list(file.parent.glob("*.part"))
