@@ -162,3 +162,26 @@ def test_what_is_exact_is_dashed_and_motion_can_be_declined(open_page):
     assert light.evaluate(read, "transitionDuration") == "0.25s, 0.25s"
     still = open_page("light", reduced_motion="reduce")
     assert still.evaluate(read, "transitionDuration") == "0s"
+
+
+def test_the_staircase_is_a_scrubber(open_page):
+    """A mouse drags along it; a tap goes there; the finger may begin to scroll anywhere but at the point of now."""
+    page = open_page(opens=3)
+    stairs = page.locator(".bw-chart").last
+    box = stairs.bounding_box()
+    left, wide = box["x"] + 46, box["width"] - 46 - 12  # as frame() leaves room
+
+    def at(pairs):
+        return left + wide * (pairs + 0.5) / 10, box["y"] + box["height"] / 2
+
+    page.mouse.move(*at(3))
+    page.mouse.down()
+    for pairs in (5, 8, 2):
+        page.mouse.move(*at(pairs))
+        assert page.locator(".bw-explorer").get_attribute("data-pairs") == str(pairs)
+    page.mouse.up()
+    page.mouse.move(*at(9))
+    assert page.locator(".bw-explorer").get_attribute("data-pairs") == "2"
+    page.mouse.click(*at(6))
+    assert page.locator(".bw-explorer").get_attribute("data-pairs") == "6"
+    assert float(page.locator(".bw-explorer").get_attribute("data-entropy")) == pytest.approx(2)

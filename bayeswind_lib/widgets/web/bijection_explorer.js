@@ -6,7 +6,7 @@
   "use strict";
 
   const {
-    axes, button, chipInFocus, count, element, entropyBits: entropy, frame, generator, handOn, radios, range, shuffled,
+    axes, button, chipInFocus, count, dragging, element, entropyBits: entropy, frame, generator, handOn, radios, range, shuffled,
     slider, statusLine, text, watchWidth,
   } = bwExplorer;
 
@@ -65,6 +65,12 @@
       this.key = this.done ? null : this.nextKey();
     }
 
+    // So many pairs shown: nature's own are revealed, or the last ones taken back.
+    go(pairs) {
+      while (this.keys.length > pairs) this.back();
+      while (this.keys.length < pairs && !this.done) this.reveal();
+    }
+
     back() {
       if (!this.keys.length) return;
       this.key = this.keys.pop();
@@ -100,13 +106,16 @@
     const pairs = element("p", { class: "bw-pairs" });
 
     root.replaceChildren(
+      element("div", { class: "bw-pair" }, bars, stairs), status,
       element("div", { class: "bw-controls" },
-        size.field, mode,
-        element("div", { class: "bw-buttons" }, next, back, fresh)),
-      element("p", { class: "bw-label", id: `${id}-keys` }, "Choose the key to ask"), keyRow, status,
-      bars,
-      element("p", { class: "bw-label", id: `${id}-values` }, "Or choose the value that follows"),
-      valueRow, stairs, pairs);
+        element("div", { class: "bw-buttons" }, next, back, fresh), size.field, mode),
+      element("p", { class: "bw-label", id: `${id}-keys` }, "Choose the key to ask"), keyRow,
+      element("p", { class: "bw-label", id: `${id}-values` }, "Or choose the value that follows"), valueRow, pairs);
+
+    // The staircase is a scrubber: a mouse takes it anywhere, a finger at the point that stands for now; a tap goes there.
+    const goTo = (event) => change(() => episode.go(stairs.pairsAt(event)));
+    dragging(stairs, (event) => (event.pointerType === "mouse" || stairs.isNow(event) ? (goTo(event), true) : null), goTo);
+    stairs.addEventListener("click", goTo);
 
     function start(nValues, replacement, seed) {
       episode = new Episode(nValues, replacement, seed);
@@ -200,9 +209,12 @@
 
   // ---- the drawings --------------------------------------------------------------------------
 
+  // On a phone both drawings and the buttons below them fit into one view.
+  const highFor = (box, height) => (box.clientWidth < 300 || window.innerWidth < 500 ? height - 60 : height);
+
   // Bars of the posterior; the heights of an earlier drawing of the same size are moved, not redrawn.
   function drawBars(box, episode, row, choose) {
-    const n = episode.nValues, height = 210;
+    const n = episode.nValues, height = highFor(box, 210);
     const label = row ? barWords(episode, row) : finished(episode);
     const kept = box.firstChild && box.bars === n && Math.abs(box.clientWidth - box.drawnWidth) <= 1;
     if (!kept) {
@@ -248,12 +260,15 @@
     const all = rows || posterior(episode.keys, episode.values, n);
     const heights = all.map(entropy);
     const told = heights.map((h) => h.toFixed(3)).join(", ");
-    const f = frame(box, 220, `Entropy in bits at question 0 to ${heights.length - 1}: ${told}. ` +
+    const f = frame(box, highFor(box, 210), `Entropy in bits at question 0 to ${heights.length - 1}: ${told}. ` +
       `The largest possible is ${bits(Math.log2(n))}.`);
     const top = Math.log2(n) * 1.06, last = episode.limit;
     const toY = (h) => f.bottom - (h / top) * (f.bottom - f.top);
     const toX = (i) => f.left + (i / last) * (f.right - f.left);
-    const ticks = range(Math.floor(top) + 1);
+    const ticks = range(Math.floor(top) + 1), nowX = () => (toX(k) + toX(k + 1)) / 2;
+    const across = (event) => event.clientX - box.getBoundingClientRect().left;
+    box.pairsAt = (event) => Math.max(0, Math.min(last, Math.floor(((across(event) - f.left) / (f.right - f.left)) * last)));
+    box.isNow = (event) => Math.abs(across(event) - nowX()) < 24;
     axes(f, ticks, toY, "entropy (bits)", "pairs shown before the question");
     const stride = Math.max(1, Math.ceil(last / Math.max(2, (f.right - f.left) / 42)));
     for (let i = 0; i < last; i += stride) f.svg.append(text((toX(i) + toX(i + 1)) / 2, f.bottom + 17, String(i)));

@@ -103,7 +103,7 @@
       element("div", { class: "bw-controls" }, ...Object.values(controls).map((c) => c.field),
         element("div", { class: "bw-buttons" }, fresh, tuned)),
       status,
-      element("p", { class: "bw-key" },
+      element("p", { class: "bw-key bw-first-seen" },
         element("span", { class: "bw-mark bw-mark-exact" }), " exact filter ",
         element("span", { class: "bw-mark bw-mark-leaky" }), " leaky ",
         element("span", { class: "bw-mark bw-mark-sum" }), " no leak ",

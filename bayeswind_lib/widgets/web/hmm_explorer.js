@@ -258,26 +258,20 @@
     const moves = element("table", {}), shows = element("table", {});
 
     const unveil = element("label", { class: "bw-field", for: `${id}-hidden` }, hidden, " show the hidden states");
-    if (ahead) root.replaceChildren(
+    const choose = element("div", { class: "bw-choose" },
+      element("span", { id: `${id}-choose` }, "Or choose the symbol that follows:"), chips);
+    root.replaceChildren(
+      legend, element("div", { class: "bw-pair" }, ...(ahead ? [bars, curve] : [triangle, bars])), status,
       element("div", { class: "bw-controls" },
         element("div", { class: "bw-buttons" }, next, back, fresh), kind, seen.field, memory.field),
-      told, legend, element("div", { class: "bw-pair" }, bars, curve), status, unveil,
-      element("div", { class: "bw-tables" }, moves, shows));
-    else root.replaceChildren(
-      element("div", { class: "bw-controls" },
-        seen.field, memory.field, kind, unveil,
-        element("div", { class: "bw-buttons" }, next, back, fresh)),
-      element("div", { class: "bw-choose" },
-        element("span", { id: `${id}-choose` }, "Or choose the symbol that follows:"), chips),
-      told, status, legend,
-      element("div", { class: "bw-pair" }, triangle, bars), curve,
+      ...(ahead ? [] : [choose]), unveil, told, ...(ahead ? [] : [curve]),
       element("div", { class: "bw-tables" }, moves, shows));
 
     function start(seed, chain) {
       const { window, seen: before } = episode;
       episode = new Episode(seed, chain, joined);
       Object.assign(episode, { window, thing });
-      if (ahead) episode.seen = before; // the same step of another chain
+      episode.seen = before; // the same step of another chain
       update();
     }
 
@@ -416,10 +410,13 @@
     });
   }
 
+  // On a phone the drawings and the buttons below them fit into one view.
+  const highFor = (height) => (window.innerWidth < 500 ? 170 : height);
+
   function drawBars(box, all, height = 300, title = "probability", below = "hidden state now") {
     const n = all[0].rows.length - 1;
     const told = all.map((one) => `${one.label} ${one.rows[n].map(chance).join(", ")}`).join("; ");
-    const f = frame(box, height, `Bars of the ${title} of 0, 1 and 2 (${below}): ${told}.`);
+    const f = frame(box, highFor(height), `Bars of the ${title} of 0, 1 and 2 (${below}): ${told}.`);
     const toY = (p) => f.bottom - p * (f.bottom - f.top);
     axes(f, [0, 0.25, 0.5, 0.75, 1], toY, title, below);
     const step = (f.right - f.left) / SIZE;
@@ -440,7 +437,7 @@
   function drawEntropy(box, all) {
     const n = all[0].rows.length - 1, heights = all.map((one) => one.rows.map(entropy));
     const told = all.map((one, i) => `${one.label} ${heights[i].map((h) => h.toFixed(3)).join(", ")}`).join("; ");
-    const f = frame(box, 230, `Entropy in bits after 0 to ${n} symbols: ${told}.`);
+    const f = frame(box, highFor(230), `Entropy in bits after 0 to ${n} symbols: ${told}.`);
     const top = Math.log2(SIZE) * 1.06;
     const toY = (h) => f.bottom - (h / top) * (f.bottom - f.top);
     const toX = (i) => f.left + 8 + (i / LENGTH) * (f.right - f.left - 16);
@@ -463,7 +460,7 @@
     const n = all[0].rows.length - 1;
     const gaps = all.slice(1).map((one) => one.rows.slice(1).map((row, t) => divergence(all[0].rows[t + 1], row)));
     const told = gaps.map((row, i) => `${all[i + 1].label} ${row.map(bits).join(", ") || "nothing yet"}`).join("; ");
-    const f = frame(box, 230, `KL divergence from the exact forecast after 1 to ${n} observations, logarithmic: ${told}.`);
+    const f = frame(box, highFor(230), `KL divergence from the exact forecast after 1 to ${n} observations, logarithmic: ${told}.`);
     const place = (power) => f.bottom - ((power - FLOOR) / -FLOOR) * (f.bottom - f.top);
     const toY = (gap) => place(Math.min(0, Math.max(FLOOR, Math.log10(gap))));
     const toX = (step) => f.left + ((step - 0.3) / LENGTH) * (f.right - f.left);

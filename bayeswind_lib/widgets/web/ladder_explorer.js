@@ -140,7 +140,7 @@
       nValues: control("nValues", "Keys and values, V", [2, 10]),
     };
     const fresh = button("New episode", "new", () => { state.seed += 1; settle(true); });
-    const strip = element("div", { class: "bw-strip" });
+    const strip = element("div", { class: "bw-strip bw-first-seen" });
     const status = statusLine();
     const bars = element("div", { class: "bw-chart" }), curves = element("div", { class: "bw-chart" });
     const means = element("table", { class: "bw-means" });

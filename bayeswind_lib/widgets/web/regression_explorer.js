@@ -86,7 +86,7 @@
         element("div", { class: "bw-field" }, element("span", {}, "Or a point of your own: t "), tBox,
           element("span", {}, " y "), yBox, add)),
       status,
-      element("p", { class: "bw-label" }, "Click into the picture to add a point there, or drag a point."),
+      element("p", { class: "bw-label bw-first-seen" }, "Click into the picture to add a point there, or drag a point."),
       bands, weights, told);
 
     function start(newSeed, shown = 0) {

@@ -1,0 +1,177 @@
+"""What a reader sees of every live figure, on its own page, at the widths of phones, tablets and screens.
+
+Nothing sticks out or is cut, nothing covers a control, and what a control changes can be seen from that control.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from _support import HANGS, pages
+from _support_browser import OVERFLOW, Reader, frames
+
+pytestmark = pytest.mark.xdist_group("browser")
+WIDTHS = (320, 390, 768, 1024, 1180, 1440)
+CANARY = "chapters/08_recurrent.html"  # a page with one live figure that keeps still, on which faults are planted
+PHONE = {"width": 390, "height": 660}
+LIVE = ".bw-explorer, .bw-game"
+READY = "root => root.dataset.mounted !== 'true' || !root.querySelector('progress:not([hidden])')"
+# What can be moved: controls, and parts of drawings that take a hand or a key.
+CONTROLS = "input, button, select, [role=button], [role=slider], [tabindex='0'][data-key]"
+SEEN = "e => e.checkVisibility({visibilityProperty: true}) && e.getBoundingClientRect().width > 1"
+
+# Words of drawings that do not fit into them, and boxes that hide a part of their words.
+CUT = """(root, SEEN) => {
+  const seen = eval(SEEN), found = [];
+  for (const word of root.querySelectorAll('svg text')) {
+    if (!seen(word) || !word.textContent.trim()) continue;
+    const [a, b] = [word, word.ownerSVGElement].map(e => e.getBoundingClientRect());
+    const view = word.closest('[data-zoomed]'); // what is zoomed into goes on outside the window
+    if (!view && (a.left < b.left - 2 || a.right > b.right + 2 || a.top < b.top - 3 || a.bottom > b.bottom + 3)) found.push('drawing: ' + word.textContent.trim());
+  }
+  for (const box of root.querySelectorAll('button, label, legend, output, p, td, th, li, span, h3, summary')) {
+    if (!seen(box) || !box.textContent.trim()) continue;
+    const style = getComputedStyle(box);
+    if (style.overflowX !== 'visible' && style.overflowX !== 'auto' && box.scrollWidth > box.clientWidth + 2 && box.clientWidth > 2) found.push('words: ' + box.textContent.trim().slice(0, 40));
+  }
+  return found.slice(0, 6);
+}"""
+
+# Controls on whose middle something else lies when they have been scrolled to the middle of the window.
+COVERED = """(root, [CONTROLS, SEEN]) => {
+  const seen = eval(SEEN), found = [];
+  for (const e of root.querySelectorAll(CONTROLS)) {
+    if (!seen(e) || e.disabled || e.closest('[inert]') || getComputedStyle(e).pointerEvents === 'none' || e.closest('svg')) continue;
+    e.scrollIntoView({block: 'center', behavior: 'instant'});
+    const {left, top, width, height} = e.getBoundingClientRect();
+    const there = document.elementFromPoint(left + width / 2, top + height / 2);
+    const own = there && (e.contains(there) || [...(e.labels || [])].some(label => label.contains(there)));
+    if (!own) found.push(`${e.dataset.action || e.name || e.id || e.textContent.trim().slice(0, 20)} under ${there?.tagName}.${there?.className?.baseVal ?? there?.className}`);
+  }
+  return found.slice(0, 6);
+}"""
+
+# Move each control from where a thumb is, in the lower part of a phone's window: something drawn has to change in that
+# window. Returns the controls that changed what is drawn, but nothing that could be seen. Where the box is lower than
+# the control (a drawing above sticks to the top), this is the drawing.
+UNSEEN = """async (root, [CONTROLS, SEEN]) => {
+  const seen = eval(SEEN), found = [], wait = n => new Promise(done => { const step = () => n-- ? requestAnimationFrame(step) : done(); step(); });
+  const name = e => e.dataset.action || e.dataset.control || e.dataset.chip || e.dataset.head || e.getAttribute('aria-label') || e.name + e.value || e.id;
+  const controls = () => [...root.querySelectorAll(CONTROLS)].filter(e => seen(e) && !e.disabled && !e.closest('svg, [hidden], details:not([open])') && e.getAttribute('aria-disabled') !== 'true');
+  const marks = () => [...root.querySelectorAll('svg *, .bw-bar, td, canvas, [style*="--"], .bw-status, .bw-told')].filter(e => !e.children.length && seen(e));
+  const looks = e => e.outerHTML + JSON.stringify(e.getBoundingClientRect().toJSON());
+  const move = e => {
+    if (e.type === 'range') { e.value = +e.value === +e.max ? e.min : +e.value + (+e.step || 1); }
+    else if (e.tagName === 'SELECT') e.selectedIndex = (e.selectedIndex + 1) % e.options.length;
+    else if (e.type === 'number') e.value = +e.value + 1;
+    else if (e.getAttribute('role') === 'slider') return e.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowRight', bubbles: true}));
+    else return e.click();
+    for (const kind of ['input', 'change']) e.dispatchEvent(new Event(kind, {bubbles: true}));
+  };
+  const done = new Set();
+  for (;;) {
+    const e = controls().find(one => !done.has(name(one)));
+    if (!e || done.size > 60) break;
+    done.add(name(e));
+    if ((e.type === 'radio' && e.checked) || /share|tour|copy|reset|load/.test(e.dataset.action || '')) continue;
+    const box = e.getBoundingClientRect();
+    scrollBy({top: box.bottom - innerHeight + 60, behavior: 'instant'});
+    await wait(2);
+    const before = marks().map(looks);
+    move(e);
+    await wait(6);
+    const after = marks(), changed = after.filter((mark, i) => looks(mark) !== before[i]);
+    if (!changed.length) continue; // that a control does something is another test's question
+    const visible = changed.some(mark => { const b = mark.getBoundingClientRect(); return b.bottom > 56 && b.top < innerHeight && (b.width > 0 || b.height > 0); });
+    if (!visible) found.push(name(e));
+  }
+  return found;
+}"""
+
+
+def live_pages(site) -> list[str]:
+    """Pages of the book with a live figure."""
+    texts = {page.relative_to(site).as_posix(): page.read_text("utf-8") for page in pages(site)}
+    return sorted(name for name, text in texts.items() if re.search(r'class="bw-(explorer|game)\b', text))
+
+
+def figures(window: Reader) -> list:
+    """The live figures of the open page, each mounted and its network here."""
+    found = []
+    for figure in window.page.locator(LIVE).all():
+        if not figure.is_visible():
+            continue
+        figure.scroll_into_view_if_needed()
+        handle = figure.element_handle()
+        window.page.wait_for_function(READY, arg=handle, timeout=HANGS * 1000)
+        found.append(handle)
+    return found
+
+
+def name_of(figure) -> str:
+    return figure.evaluate("root => root.dataset.explorer || root.className.split(' ')[0]")
+
+
+@pytest.fixture
+def window(browser, compressing_home):
+    window = Reader(browser, compressing_home, "light", "phone")
+    window.page.emulate_media(reduced_motion="reduce")
+    yield window
+    window.close()
+
+
+def troubles(window: Reader, names, widths, style: str = "") -> dict:
+    """{(page, width): what sticks out, is cut or covered}."""
+    found = {}
+    for name in names:
+        window.page.set_viewport_size({"width": widths[0], "height": 800})
+        window.open(name)
+        shown = figures(window)
+        window.page.add_style_tag(content=style or "/* none */")
+        for width in widths:
+            window.page.set_viewport_size({"width": width, "height": 800})
+            frames(window.page, 6)
+            words = window.page.evaluate(OVERFLOW)
+            for figure in shown:
+                words += [f"{name_of(figure)}: {w}" for w in [*figure.evaluate(CUT, SEEN), *figure.evaluate(COVERED, [CONTROLS, SEEN])]]
+            if words:
+                found[name, width] = words
+        assert not window.seen.troubles, (name, window.seen.troubles)
+    return found
+
+
+def test_nothing_sticks_out_is_cut_or_covered_at_any_width(window, site):
+    assert troubles(window, live_pages(site), WIDTHS) == {}
+
+
+@pytest.mark.parametrize(("style", "what"), [
+    (".bw-explorer { min-width: 500px }", "wide"),
+    (".bw-explorer svg text { font-size: 40px !important }", "drawing: "),
+    (".bw-explorer button { overflow: hidden; width: 2rem; white-space: nowrap }", "words: "),
+    (".bw-explorer::after { content: ''; position: fixed; inset: 0; z-index: 99 }", " under "),
+])  # fmt: skip
+def test_what_sticks_out_is_cut_or_covered_is_noticed(window, style, what):
+    found = troubles(window, [CANARY], [390], style)
+    assert any(what in words for words in found[CANARY, 390]), found
+
+
+def unseen(window: Reader, name: str, style: str = "") -> dict:
+    """{figure: controls whose effect is out of sight} of a page on a phone."""
+    window.page.set_viewport_size(PHONE)
+    window.open(name)
+    shown = figures(window)
+    window.page.add_style_tag(content=style or "/* none */")
+    found = {name_of(figure): figure.evaluate(UNSEEN, [CONTROLS, SEEN]) for figure in shown}
+    return {figure: controls for figure, controls in found.items() if controls}
+
+
+def test_what_a_control_changes_is_seen_from_it(window, site):
+    found = {name: unseen(window, name) for name in live_pages(site)}
+    assert {name: figures for name, figures in found.items() if figures} == {}
+
+
+def test_an_effect_a_screen_away_is_noticed(window):
+    """The drawings below their controls and not sticking to the window, as they once were, and some space between."""
+    away = ".bw-explorer > .bw-chart { order: 9 !important; position: static !important; margin-top: 40rem !important }"
+    assert unseen(window, CANARY, away + " .bw-explorer > .bw-status { order: 9 !important; }")["hazard"]
