@@ -166,10 +166,10 @@ class ArchitectureTable:
         body = "\n".join(self._row("-".join(part for part in pair if part)) for pair in RIVALS)
         return (
             f'{page.STYLE}{STYLE}<div class="bw-ledger bw-wide" tabindex="0" role="region" '
-            'aria-label="Architectures against tunnels"><table class="bw-grid">'
-            "<caption>Entropy error in bits, mean over seeds with its standard error, at classroom "
-            "size. Below it: the state, the share of the divergence that is left, and the reference "
-            "point that the network beats."
+            'aria-label="Architectures against tunnels"><table class="bw-grid bw-heat">'
+            "<caption>Entropy error in bits, mean over seeds, at classroom size, coloured by its state. "
+            "A cell opens: standard error, the share of the divergence that is left, the reference "
+            "point that the network beats, and the stored rows."
             f'</caption><thead><tr><th scope="col">Architecture</th>{heads}</tr></thead>\n'
             f"<tbody>\n{body}\n{self._baselines()}</tbody></table></div>"
         )
@@ -181,10 +181,17 @@ class ArchitectureTable:
     def _cell(self, result: Result | None) -> str:
         if result is None:
             return "<td>not planned</td>"
+        state = result.state[0]
+        heat = f'class="bw-cell bw-state-{state.replace(" ", "-")}"'
         if not result.rows:
-            return f"<td>{_pill(result)}</td>"
+            return f"<td {heat}><span>{STATES[state]} {state}</span></td>"
+        short = f"{result.mean('entropy_mae')[0]:.2g}"  # an infinite one is "inf"
         value = f'<a href="#run-{result.name}">{_value(result, "entropy_mae")}</a>'
-        return f"<td>{value}<br>{_pill(result)}{_smalls(_in_short(result, self.records))}</td>"
+        return (
+            f'<td {heat}><details class="bw-in-print"><summary><b>{short}</b> '
+            f"<span>{STATES[state]} {state}</span></summary>{value}"
+            f"{_smalls(_in_short(result, self.records))}</details></td>"
+        )
 
     def _baselines(self) -> str:
         """Two rows: knowing nothing, and the other reference points of each tunnel."""
@@ -390,12 +397,33 @@ div.bw-wide:focus-visible { outline: 3px solid #0072B2; }
 .bw-grid td.bw-facts { min-width: 13rem; }
 div.bw-wide .bw-grid small { font-size: 0.85em; line-height: 1.35; }
 .bw-grid tr.bw-baseline th, .bw-grid tr.bw-baseline td { border-top: 2px solid var(--line); }
-.bw-state-solved { background: #d6f0e2; color: #0b4a2c; }
-.bw-state-close { background: #dcecf7; color: #0b3f63; }
-.bw-state-partly { background: #fdeec2; color: #5a4300; }
-.bw-state-fails { background: #fbd9d3; color: #7a1c0b; }
-.bw-state-not-settled { background: #e4e6ea; color: #33383f; }
-.bw-state-not-run-yet { background: #e6def5; color: #46307a; }
+.bw-state-solved { --fill: #d6f0e2; --mark: #0b4a2c; }
+.bw-state-close { --fill: #dcecf7; --mark: #0b3f63; }
+.bw-state-partly { --fill: #fdeec2; --mark: #5a4300; }
+.bw-state-fails { --fill: #fbd9d3; --mark: #7a1c0b; }
+.bw-state-not-settled { --fill: #e4e6ea; --mark: #33383f; }
+.bw-state-not-run-yet { --fill: #e6def5; --mark: #46307a; }
+html[data-theme="dark"] .bw-state-solved { --fill: #1d5a3d; --mark: #d6f0e2; }
+html[data-theme="dark"] .bw-state-close { --fill: #1b4c6e; --mark: #dcecf7; }
+html[data-theme="dark"] .bw-state-partly { --fill: #6b5410; --mark: #fdeec2; }
+html[data-theme="dark"] .bw-state-fails { --fill: #7a2a1c; --mark: #fbd9d3; }
+html[data-theme="dark"] .bw-state-not-settled { --fill: #454b53; --mark: #e4e6ea; }
+html[data-theme="dark"] .bw-state-not-run-yet { --fill: #4a3a70; --mark: #e6def5; }
+.bw-status[class*="bw-state-"] { background: var(--fill); color: var(--mark); }
+.bw-wide table.bw-heat { border-collapse: separate; border-spacing: 3px; table-layout: fixed; min-width: 0; }
+.bw-heat thead th:first-child { width: 30%; }
+.bw-heat caption { max-width: none; }
+.bw-heat thead th, .bw-heat tbody th { border: 0; }
+.bw-heat tbody th { min-width: 0; overflow-wrap: anywhere; position: static; }
+.bw-heat td { border: 0; overflow-wrap: anywhere; }
+.bw-heat td.bw-cell, .bw-heat td.bw-cell :is(small, a) { background: var(--fill); color: var(--mark); }
+.bw-heat td.bw-cell { border-radius: 4px; }
+.bw-heat summary { cursor: pointer; list-style: none; }
+.bw-heat summary::-webkit-details-marker { display: none; }
+.bw-heat summary b { display: block; font-size: 1.15em; font-variant-numeric: tabular-nums; }
+.bw-heat summary:focus-visible { outline: 3px solid #0072B2; outline-offset: 2px; }
+.bw-heat tr.bw-baseline th, .bw-heat tr.bw-baseline td { border: 0; border-top: 2px solid var(--line); }
+@media (max-width: 600px) { .bw-heat { font-size: 0.72em !important; } .bw-heat th, .bw-heat td { padding: 0.3rem 0.2rem !important; } }
 details.bw-run { border-bottom: 1px solid var(--line); padding: 0.2rem 0; }
 details.bw-run:target { outline: 3px solid #0072B2; }
 details.bw-run pre { max-height: 20rem; overflow: auto; font-size: 0.75em; white-space: pre-wrap; overflow-wrap: anywhere; }
