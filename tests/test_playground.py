@@ -382,6 +382,57 @@ def test_stepping_through_training(page, task):
     assert shown(page) == pytest.approx(before, abs=1e-12)
 
 
+# ---- the address ---------------------------------------------------------------------------------------
+
+STATES = {
+    "bijection": "host.fresh(4, 3); host.act(p => p.ask(p.asked[7])); host.flip('1.2'); host.chooseHead(0, 3);",
+    "surprises": "host.comeBack(true); host.act(p => { p.next(); p.ask(p.asked[0]); }); host.showTogether(true); host.update();",
+    "hmm": "await host.choose('hmm'); host.act(p => p.move('transition', 1, 0, 61)); host.act(p => p.next(2)); host.flip('0');",
+    "training": "await host.training.arrive(); host.moment(7);",
+}  # fmt: skip
+LOOK = """root => { const {task, size, shown, exact, network, kl, tv, off, moment, head, from, looks} = root.dataset;
+  return {task, size, shown, exact, network, kl, tv, off, moment, head, from, looks}; }"""
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_an_address_opens_the_same_state(page, state):
+    """What is kept in the address as the reader moves things opens the same figure in another window."""
+    page.evaluate(f"async () => {{ const host = document.querySelector('.bw-explorer').playground; {STATES[state]} }}")
+    episode, look = root(page).evaluate(EPISODE), root(page).evaluate(LOOK)
+    page.wait_for_function("() => location.hash === bwState.hashOf(document.querySelector('.bw-explorer').playground)")
+    other = page.context.new_page()
+    other.goto(page.url)
+    other.wait_for_function("look => { const now = document.querySelector('.bw-explorer').dataset; return now.looks === look.looks && now.kl === look.kl; }", arg=look)
+    assert root(other).evaluate(LOOK) == look and root(other).evaluate(EPISODE) == episode
+    other.evaluate("location.hash = '#playground?task=bijection&shown=2&asked=1.1.1&map=0'")
+    other.get_by_role("alert").wait_for()
+    assert "could not be opened" in other.get_by_role("alert").text_content() and root(other).evaluate(EPISODE) == episode
+    other.close()
+
+
+def test_share_copies_the_address_or_shows_it(page, browser, tmp_path):
+    """Copied where the clipboard may be written; else it stands selected in a field."""
+    page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('not from a folder')); }")
+    page.locator("[data-action=share]").click()
+    field = page.locator(".bw-shared input")
+    field.wait_for()
+    assert field.input_value() == page.url and "#playground?task=bijection" in page.url
+    assert page.evaluate("getSelection().toString() || document.activeElement.value.slice(document.activeElement.selectionStart, document.activeElement.selectionEnd)") == page.url
+    press(page, "next")
+    assert field.is_hidden()  # it would be the address of what was shown before
+    write_page(tmp_path, [files()["bijection"]["main"]["file"]])
+    networks.write(tmp_path, files()["bijection"]["main"]["file"])
+    with served(tmp_path) as home:
+        context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
+        window = context.new_page()
+        window.goto(f"{home}/page.html")
+        window.locator("[data-action=share]").click()
+        window.locator(".bw-shared[data-copied=true]").wait_for()
+        assert "copied" in window.locator(".bw-shared").text_content() and window.locator(".bw-shared input").is_hidden()
+        assert window.evaluate("navigator.clipboard.readText()") == window.url
+        context.close()
+
+
 # ---- for everybody ---------------------------------------------------------------------------------
 
 

@@ -75,9 +75,13 @@
     get top() { return this.kind === "hmm" ? Math.log2(STATES) * 1.06 : Math.log2(this.play.V) * 1.06; }
     get canUndo() { return this.past.some((one) => one.kind === this.kind); }
     get network() { return this.run ? this.run.networks[this.momentNow] : this.networks[this.source]; }
-    get source() { return this.kind === "hmm" ? "hmm" : this.size; }
+    get source() { return this.nameOf(this.kind, this.size); }
     get networkName() { return this.run ? `transformer, ${count(this.run.steps[this.momentNow], "update")}` : "transformer"; }
     get from() { return Math.min(this.hovered ?? this.pinned ?? Infinity, this.play.tokens.length - 1); }
+    nameOf(kind, size) { return kind === "bijection" ? size : kind; }
+    has(kind, size) { return Boolean(FILES[kind]?.[size]?.file) && (kind !== "bijection" || size in SIZES); }
+    // A fresh episode of a task.
+    made(kind, size, seed, comesBack = false) { return kind === "hmm" ? new Chain(seed) : new Bijection(SIZES[size], seed, comesBack); }
     stepWord = (i) => String(this.kind === "hmm" ? i + 1 : i);
 
     // Fetch the first network, then put the whole figure in the poster's place.
@@ -88,6 +92,7 @@
       try {
         this.build();
         this.update();
+        this.address?.follow();
       } catch (problem) {
         this.waiting.replaceChildren(element("p", { class: "bw-error", role: "alert" }, `The playground could not start: ${problem.message}`));
         throw problem;
@@ -99,7 +104,7 @@
     }
 
     async need(kind, size) {
-      const name = kind === "hmm" ? "hmm" : size;
+      const name = this.nameOf(kind, size);
       if (!this.networks[name]) [this.networks[name]] = await load([FILES[kind][size]], this.waiting);
     }
 
@@ -139,7 +144,7 @@
 
     fresh(seed, shown = 0) {
       this.remember();
-      const play = this.kind === "hmm" ? new Chain(seed) : new Bijection(SIZES[this.size], seed, this.play.comesBack);
+      const play = this.made(this.kind, this.size, seed, this.play.comesBack);
       while (play.shown < shown && play.canNext) play.next();
       this.replace(play);
     }
@@ -152,7 +157,7 @@
     // Another task or size, as soon as its network is here.
     async choose(kind, size = "main") {
       this.wanted = `${kind} ${size}`;
-      if (this.networks[kind === "hmm" ? "hmm" : size]) this.waiting.replaceChildren();
+      if (this.networks[this.nameOf(kind, size)]) this.waiting.replaceChildren();
       await this.need(kind, size);
       if (this.wanted !== `${kind} ${size}`) return;
       // What stays open would fetch its files for the new task, and nobody asked for those yet.
@@ -297,12 +302,16 @@
       this.compare = bwPanels.comparePanel(this);
       this.training = bwPanels.trainingPanel(this.id, this);
       this.tour = bwTour.tour(this);
+      if (!window.bwNotebook) {
+        this.address = bwState.keeper(this);
+        this.sharing = bwState.sharing(this.id, this);
+      }
       this.editing = element("div", {});
       this.lookWords = element("p", { class: "bw-look" });
       this.union = element("input", { type: "checkbox", id: `${this.id}-union`, "data-control": "union", onchange: () => { this.showTogether(this.union.checked); this.speak(); } });
       this.lit = button("All on", "all-on", () => this.allOn());
       const notice = bwNetwork.notice ? [element("p", { class: "bw-notice" }, bwNetwork.notice)] : [];
-      this.root.replaceChildren(this.header(), this.waiting, ...notice,
+      this.root.replaceChildren(this.header(), ...(this.sharing ? [this.sharing.field] : []), this.waiting, ...notice,
         element("div", { class: "bw-columns" },
           part(this.id, "episode", "The episode", this.editing),
           part(this.id, "answer", this.question, this.answerLegend(), this.answer.field, this.measured.field, this.status),
@@ -320,7 +329,8 @@
       const words = `${SIZES.published} keys, as published (${megabytes([FILES.bijection.published])})`;
       this.sizes = radios(this.id, "size", "Network", [[`${SIZES.main} keys`, "main"], [words, "published"]], this.size,
         (size) => this.choose("bijection", size));
-      return element("div", { class: "bw-controls bw-header" }, tasks, this.sizes, this.tour.opener);
+      return element("div", { class: "bw-controls bw-header" }, tasks, this.sizes,
+        element("div", { class: "bw-buttons" }, ...(this.sharing ? [this.sharing.opener] : []), this.tour.opener));
     }
 
     // ---- drawing -------------------------------------------------------------------------------
@@ -426,6 +436,8 @@
 
     // Say the numbers once nothing has moved for a while.
     speak() {
+      this.address?.keep();
+      this.sharing?.moved();
       clearTimeout(this.speaking);
       this.speaking = setTimeout(() => {
         const words = this.small || !this.lookWords ? this.words() : `${this.words()} ${this.lookWords.textContent}`;
