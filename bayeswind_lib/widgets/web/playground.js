@@ -312,15 +312,15 @@
       this.lit = button("All on", "all-on", () => this.allOn());
       const notice = bwNetwork.notice ? [element("p", { class: "bw-notice" }, bwNetwork.notice)] : [];
       this.root.replaceChildren(this.header(), ...(this.sharing ? [this.sharing.field] : []), this.waiting, ...notice,
-        element("div", { class: "bw-columns" },
-          part(this.id, "episode", "The episode", this.editing),
+        element("div", { class: "bw-stage" }, element("div", { class: "bw-hold" }, element("div", { class: "bw-columns" },
           part(this.id, "answer", this.question, this.answerLegend(), this.answer.field, this.measured.field, this.status),
+          part(this.id, "episode", "The episode", this.editing),
           part(this.id, "curve", "How unsure, step by step", this.entropies.field),
           part(this.id, "look", "Where it looks", this.strip.field,
             element("label", { class: "bw-field", for: `${this.id}-union` }, this.union, " the largest look of any head"), this.lookWords, element("div", { class: "bw-board-line" },
             element("span", { class: "bw-hint" }, "Every head, by layer: a filled cell is a look. Choose one, or switch it off."), this.lit), this.board.field, this.map.field),
-          element("div", { class: "bw-panels" }, this.compare.field, this.training.field)),
-        this.tour.field, this.live);
+          element("div", { class: "bw-panels" }, this.compare.field, this.training.field))), this.tour.field),
+        this.live);
     }
 
     header() {
@@ -378,7 +378,7 @@
       const { seen } = this, field = this.editors[this.kind].field;
       if (field.parentElement !== this.editing) this.editing.replaceChildren(field);
       this.markHeader();
-      this.status.textContent = this.words();
+      this.status.textContent = this.words(false);
       this.board.draw(seen.patterns, this.off);
       this.drawLook();
       this.compare.draw();
@@ -421,8 +421,8 @@
 
     // ---- words ---------------------------------------------------------------------------------
 
-    // One or two sentences that say all numbers.
-    words() {
+    // One or two sentences that say all numbers, or only what does not stand in the list of measures.
+    words(all = true) {
       const { now, play } = this;
       const names = [...this.off], heads = names.filter((name) => name.includes(".")).length, layers = names.length - heads;
       const parts = [...(heads ? [count(heads, "head")] : []), ...(layers ? [count(layers, "layer")] : [])].join(" and ");
@@ -430,8 +430,8 @@
       const off = parts ? ` Switched off: ${parts}; the whole network's KL is ${bits(whole)}.` : "";
       const moment = this.run ? ` This is the network after ${count(this.run.steps[this.momentNow], "update")}.` : "";
       const again = play.again ? " This key was shown, so the answer is certain; in training no key ever came back." : "";
-      return `${play.place}: entropy ${bits(now.exact)} exact, ${bits(now.network)} network; KL ${bits(now.divergence)}, ` +
-        `total variation ${fine(now.variation)}.${again}${off}${moment}`;
+      const numbers = `: entropy ${bits(now.exact)} exact, ${bits(now.network)} network; KL ${bits(now.divergence)}, total variation ${fine(now.variation)}`;
+      return `${play.place}${all ? numbers : ""}.${again}${off}${moment}`;
     }
 
     // Say the numbers once nothing has moved for a while.

@@ -137,20 +137,23 @@
     return chart(paint);
   }
 
+  // What a narrow screen has no room for.
+  const unit = (words) => element("span", { class: "bw-unit" }, words);
+
   // Entropy of both, divergence and total variation, as terms and numbers.
   function measureList() {
-    const cell = (name, words, kind = "") => {
+    const cell = (name, words, kind = "", more = "") => {
       const value = element("dd", { "data-measure": name });
-      return [element("div", { class: `bw-measure ${kind}` }, element("dt", {}, words), value), value];
+      return [element("div", { class: `bw-measure ${kind}` }, element("dt", {}, words, unit(more)), value), value];
     };
     const cells = {
       exact: cell("exact", "entropy, exact", "bw-of-truth"), network: cell("network", "entropy, network", "bw-of-network"),
-      divergence: cell("divergence", "KL divergence"), variation: cell("variation", "total variation, 0 to 1"),
+      divergence: cell("divergence", "KL divergence"), variation: cell("variation", "total variation", "", ", 0 to 1"),
     };
     const field = element("dl", { class: "bw-measures" }, ...Object.values(cells).map(([box]) => box));
     function draw(found) {
       for (const [name, [, value]] of Object.entries(cells)) {
-        value.textContent = name === "variation" ? fine(found[name]) : bits(found[name]);
+        value.replaceChildren(fine(found[name]), ...(name === "variation" ? [] : [unit(" bits")]));
       }
     }
     return { field, draw };
