@@ -4,7 +4,7 @@
   "use strict";
 
   const { button, element } = bwExplorer;
-  const { Bijection, Chain, LEAST, STATES, SYMBOLS, range } = bwTasks;
+  const { KINDS, LEAST, POINTS, REACH, STATES, STORED, SYMBOLS, TALL } = bwTasks;
   const HASH = /^#playground\?(.+)$/;
   const QUIET = 400; // milliseconds without a change before the address says it
 
@@ -44,6 +44,22 @@
         Object.assign(play, { transition, emission, symbols });
       },
     },
+    recall: {
+      write: ({ keys, values, asked }) => ({ keys: listed(keys), values: listed(values), asked: listed(asked) }),
+      read(play, words) {
+        const [keys, values, asked] = [words.keys, words.values, words.asked].map(whole);
+        must(differ(keys, STORED, KINDS) && differ(values, STORED, KINDS) && differ(asked, STORED, KINDS) && asked.every((key) => keys.includes(key)));
+        Object.assign(play, { keys, values, asked, shown: 0 });
+      },
+    },
+    regression: {
+      write: ({ points }) => ({ points: points.map((point) => listed(point.map((v) => Math.round(10 * v)))).join("_") }), // tenths
+      read(play, words) {
+        const points = String(words.points).split("_").map((point) => whole(point).map((v) => v / 10));
+        must(points.length === POINTS && points.every(([t, y, ...more]) => !more.length && Math.abs(t) <= REACH && Math.abs(y) <= TALL));
+        Object.assign(play, { points, shown: 0 });
+      },
+    },
   };
 
   // ---- the whole state -------------------------------------------------------------------------
@@ -55,7 +71,7 @@
       task: kind, ...(size === "main" ? {} : { size }), seed: play.seed, ...(kind === "hmm" ? {} : { shown: play.shown }),
       ...EPISODES[kind].write(play), ...(off.size ? { off: [...off].sort().join("_") } : {}),
       ...(host.headChosen ? { head: `${host.layer}.${host.head}` } : {}), ...(host.together ? { all: 1 } : {}),
-      ...(run ? { moment: host.momentNow } : {}),
+      ...(host.beside ? { beside: host.rivals.indexOf(host.beside) } : {}), ...(run ? { moment: host.momentNow } : {}),
     };
   }
 
@@ -85,6 +101,7 @@
       host.headChosen = true;
     }
     host.replace(play);
+    await host.putBeside((/^\d+$/.test(words.beside) && host.rivals[+words.beside]) || null);
     host.showTogether(words.all === "1");
     if (/^\d+$/.test(words.moment)) {
       await host.training.arrive();

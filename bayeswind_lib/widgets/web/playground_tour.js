@@ -12,8 +12,8 @@
 
   // Divergence at the question at hand, without one head.
   function without(host, name) {
-    const now = host.play.questions - 1, ran = host.network.run(host.play.inputs, { off: new Set([name]) });
-    return measures(host.seen.exact[now], ran.probabilities[now]).divergence;
+    const now = host.play.questions - 1, { answers } = bwTasks.says(host.network, host.play.inputs, { off: new Set([name]) });
+    return measures(host.seen.exact[now], answers[now]).divergence;
   }
 
   // The head without which the answer at hand is worst.
@@ -83,7 +83,7 @@
         host.update();
       },
       say: (host) => `Of all heads, this answer needs ${[...host.off][0]} most. With it off, KL rises from ` +
-        `${bits(measures(host.seen.exact[host.play.shown], host.seen.whole[host.play.shown]).divergence)} to ${bits(host.now.divergence)}. ` +
+        `${bits(host.seen.whole.found[host.play.shown].divergence)} to ${bits(host.now.divergence)}. ` +
         "Grey: the whole network. \u201cAll on\u201d, under \u201cWhere it looks\u201d, mends it.",
     },
     {

@@ -9,7 +9,7 @@
 
   const number = (p, digits = 3) => (Number.isFinite(p) ? p.toFixed(digits) : "infinite");
   // A number of bits, or a probability, with more digits where it is small.
-  const fine = (h) => (h < 5e-7 ? "0" : number(h, h < 1e-3 ? 6 : h < 1e-2 ? 4 : 3));
+  const fine = (h) => (Math.abs(h) < 5e-7 ? "0" : number(h, Math.abs(h) < 1e-3 ? 6 : Math.abs(h) < 1e-2 ? 4 : 3));
   const bits = (h) => `${fine(h)} bits`;
 
   // ---- drawings that know their width ------------------------------------------------------------
@@ -84,7 +84,7 @@
   const DEPTHS = 50; // shades of a cell
 
   // Bars of one answer or two over the outcomes, the exact one dashed. rows: [{p, kind, name}].
-  // choose(y), if given, is called with the outcome that was clicked. title is told, heading is drawn.
+  // choose, if given: {open(y), choose(y)}, which outcomes can be pressed and what that does. title is told, heading is drawn.
   function bars(height = 230, margin = 46) {
     let kept = {};
 
@@ -102,8 +102,8 @@
       rows.forEach((row, r) => rects[r].forEach((rect, y) => place(rect, row.p[y])));
       dashes.forEach((rect, y) => place(rect, truth[y]));
       areas.forEach((area, y) => {
-        area.classList.toggle("bw-open", Boolean(choose) && truth[y] > 0);
-        area.onclick = choose ? () => choose(y) : null;
+        area.classList.toggle("bw-open", Boolean(choose) && choose.open(y));
+        area.onclick = choose ? () => choose.choose(y) : null;
       });
       f.svg.setAttribute("aria-label", tell(truth, rows, labels, title));
     }
@@ -151,7 +151,23 @@
       divergence: cell("divergence", "KL divergence"), variation: cell("variation", "total variation", "", ", 0 to 1"),
     };
     const field = element("dl", { class: "bw-measures" }, ...Object.values(cells).map(([box]) => box));
-    function draw(found) {
+    const more = ["entropy", "KL"].map((what) => {
+      const name = element("dt"), value = element("dd", { "data-measure": `beside-${what}` });
+      return { what, name, value, box: element("div", { class: "bw-measure bw-of-beside" }, name, value) };
+    });
+
+    // found: measures of the network; beside: {name, kind, found} of one beside it, or undefined.
+    function draw(found, beside) {
+      for (const { what, name, value, box } of more) {
+        if (!beside) {
+          box.remove();
+          continue;
+        }
+        name.textContent = `${what}, ${beside.name}`;
+        value.replaceChildren(fine(what === "KL" ? beside.found.divergence : beside.found.network), unit(" bits"));
+        box.className = `bw-measure bw-of-beside ${beside.kind}`;
+        field.append(box);
+      }
       for (const [name, [, value]] of Object.entries(cells)) {
         value.replaceChildren(fine(found[name]), ...(name === "variation" ? [] : [unit(" bits")]));
       }
@@ -368,5 +384,5 @@
       .map((t) => `${tokens[t].short} ${number(row[t], 2)}`).join(", ");
   }
 
-  window.bwViews = { bars, bits, curve, fine, headBoard, legend, matrix, measureList, mostSeen, number, part, roving, tokenStrip };
+  window.bwViews = { bars, bits, chart, curve, fine, frame, headBoard, legend, matrix, measureList, mostSeen, number, part, roving, tokenStrip };
 })();
