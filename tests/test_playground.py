@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from _support import HANGS
-from _support_browser import AXE, OVERFLOW, served
+from _support_browser import AXE, OVERFLOW, frames, served
 from _support_explorer import FOCUS
 from _support_playground import EPISODE, RESET, entries, files, measured, networks, truth_and_inputs, write_page
 
@@ -18,7 +18,7 @@ from bayeswind_lib import probes
 pytestmark = pytest.mark.xdist_group("browser")
 NETWORK, ORACLE = 2e-5, 1e-9  # bits: single precision in both, double precision in both
 STEP = 0.05  # seconds that one more pair may take
-RIVALS = {"bijection": ["mlp", "lstm", "mamba"], "hmm": ["mlp", "lstm", "mamba"]}
+RIVALS = dict.fromkeys(["bijection", "hmm", "regression"], ["mlp", "lstm", "mamba"]) | {"recall": ["transformer", "lstm", "mamba"]}
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,8 @@ def shown(page) -> dict:
 def compare(page, model, comes_back: bool = False) -> dict:
     """The page's numbers, each checked against the library's; returns the library's."""
     truth, inputs = truth_and_inputs(root(page).evaluate(EPISODE), comes_back)
-    found, said = measured(truth, model.predict(inputs)[0]), shown(page)
+    gaussian = root(page).get_attribute("data-task") == "regression"
+    found, said = measured(truth, model.predict(inputs)[0], gaussian), shown(page)
     assert said["exact"] == pytest.approx(found["exact"], abs=ORACLE)
     for name in ("network", "kl", "tv"):
         assert said[name] == pytest.approx(found[name], abs=NETWORK * max(1, found[name])), name
@@ -318,6 +319,103 @@ def test_switching_off_is_what_the_library_does(page, task):
     assert page.locator("[data-action=all-on]").is_disabled()
 
 
+# ---- recall and regression ---------------------------------------------------------------------------
+
+
+def choose(page, task: str, shown: int = 3) -> None:
+    page.evaluate("async ([task, shown]) => { const host = document.querySelector('.bw-explorer').playground; await host.choose(task); host.fresh(0, shown); }", [task, shown])
+
+
+def test_recall_is_built_by_clicks(page):
+    model = bw.load("recall-transformer-classroom-curriculum-rotary", seed=1)
+    choose(page, "recall")
+    for action in ("next", "key", "back", "stored", "bar", "undo", "random", "next", "next"):
+        before = root(page).evaluate(EPISODE)
+        if action == "key":
+            page.locator("[data-chip^=key]:enabled[aria-pressed=false]").last.click()
+        elif action == "stored":
+            page.locator("[data-control=stored]").select_option(str(before["stored_values"][0]))
+        elif action == "bar":
+            page.locator("[data-part=answer] .bw-area").nth(31).click()
+            assert root(page).evaluate("root => root.playground.seen.exact.at(-1)[31]") == 1
+        else:
+            press(page, action)
+        assert root(page).evaluate(EPISODE) != before, action
+        assert compare(page, model)["exact"] == 0
+
+
+def test_regression_is_dragged_and_moved_by_keys(page):
+    model = bw.load("regression-transformer-classroom")
+    choose(page, "regression")
+    for action in ("next", "back", "asked", "random", "next", "next"):
+        before = root(page).evaluate(EPISODE)
+        page.locator("[data-control=asked]").fill("-1.7") if action == "asked" else press(page, action)
+        page.wait_for_function("before => JSON.stringify(document.querySelector('.bw-explorer').playground.play.points.slice(0, before.points.length)) !== JSON.stringify(before.points) || +document.querySelector('.bw-explorer').dataset.shown + 1 !== before.points.length", arg=before)
+        frames(page, 2)
+        compare(page, model)
+    choose(page, "regression")
+    for spot, keys, change in (("0", ("ArrowUp", "ArrowUp", "ArrowLeft"), (-0.1, 0.2)), ("asked", ("ArrowRight",), (0.1, None))):
+        i = 3 if spot == "asked" else 0
+        t, y = root(page).evaluate(EPISODE)["points"][i]
+        page.locator(f"[data-handle='{spot}']").focus()
+        for key in keys:
+            page.keyboard.press(key)
+        now = root(page).evaluate(EPISODE)["points"][i]
+        assert now[0] == pytest.approx(t + change[0]) and (change[1] is None or now[1] == pytest.approx(y + change[1]))
+        assert page.evaluate("document.activeElement.dataset.handle") == spot
+        compare(page, model)
+    before, box = root(page).evaluate(EPISODE)["points"], page.locator("[data-handle='1']").bounding_box()
+    page.mouse.move(box["x"] + 13, box["y"] + 13)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 30, box["y"] - 20)
+    page.mouse.move(box["x"] + 53, box["y"] - 47)
+    page.mouse.up()
+    page.wait_for_function("y => document.querySelector('.bw-explorer').playground.play.points[1][1] !== y", arg=before[1][1])
+    frames(page, 2)
+    after = root(page).evaluate(EPISODE)["points"]
+    assert len(after) == len(before) and after[1][0] > before[1][0] and after[1][1] > before[1][1] and after[0] == before[0]
+    compare(page, model)
+    press(page, "undo")  # the whole drag at once
+    assert root(page).evaluate(EPISODE)["points"] == before
+    frame = page.locator(".bw-line-figure svg").bounding_box()
+    page.mouse.click(frame["x"] + frame["width"] / 2, frame["y"] + 60)
+    assert len(root(page).evaluate(EPISODE)["points"]) == len(before) + 1
+    compare(page, model)
+
+
+def test_bands_are_what_is_said_at_every_t(page):
+    """The drawn means and edges of the network and of the truth, at all places, as the library computes them."""
+    choose(page, "regression", 4)
+    points = root(page).evaluate(EPISODE)["points"][:4]
+    drawn = page.evaluate("""() => { const host = document.querySelector('.bw-explorer').playground, {play} = host;
+      return bwLine.PLACES.map(t => [t, ...bwTasks.says(host.network, play.inputsAt(t)).answers[play.shown], ...play.exactAt(t)]); }""")
+    for t, *said in drawn[::8]:
+        truth, inputs = truth_and_inputs({"points": [*points, [t, 0.0]]})
+        answer = bw.load("regression-transformer-classroom").predict(inputs)[0, -1]
+        np.testing.assert_allclose(said, [*answer.tolist(), *truth[-1].tolist()], atol=1e-4)
+    means = page.locator(".bw-line-figure .bw-mean")
+    assert means.count() == 1 and means.get_attribute("d").count("L") == len(drawn) - 1
+
+
+@pytest.mark.parametrize("task", ["bijection", "hmm", "recall", "regression"])
+def test_another_network_stands_beside_the_first(page, task):
+    """Its answer, its entropies and its KL, in the same figure."""
+    choose(page, task)
+    page.locator("[data-control=beside]").select_option(label=next(o for o in page.locator("[data-control=beside] option").all_text_contents() if "LSTM" in o))
+    page.wait_for_function("document.querySelector('.bw-explorer').dataset.beside !== ''")
+    truth, inputs = truth_and_inputs(root(page).evaluate(EPISODE))
+    log2 = bw.load(f"{task}-lstm-classroom").predict(inputs)[0]
+    found = measured(truth, log2, task == "regression")
+    assert float(root(page).get_attribute("data-beside")) == pytest.approx(found["kl"], abs=NETWORK * max(1, found["kl"]))
+    said = {name: float(words.split()[0]) for name, words in told(page).items()}
+    assert said["beside-KL"] == pytest.approx(found["kl"], abs=6e-4) and said["beside-entropy"] == pytest.approx(found["network"], abs=6e-4)
+    line = page.locator("[data-part=curve] .bw-line")
+    assert line.count() == 2 and "LSTM" in page.locator("[data-part=curve] svg").get_attribute("aria-label")
+    assert "LSTM" in page.locator("[data-part=answer] .bw-legend").text_content()
+    page.locator("[data-control=beside]").select_option("")
+    assert line.count() == 1 and "beside-KL" not in told(page) and root(page).get_attribute("data-beside") == ""
+
+
 # ---- panels ----------------------------------------------------------------------------------------
 
 
@@ -328,11 +426,9 @@ def compared(page) -> dict[str, dict[str, float]]:
       Object.fromEntries([...row.querySelectorAll('[data-value]')].map(cell => [cell.dataset.value, +cell.textContent]))]))""")
 
 
-@pytest.mark.parametrize("task", ["bijection", "hmm"])
+@pytest.mark.parametrize("task", RIVALS)
 def test_networks_are_compared_on_one_episode(page, task):
-    if task == "hmm":
-        page.get_by_label("hidden chain (HMM)").check()
-        page.wait_for_function("document.querySelector('.bw-explorer').dataset.task === 'hmm'")
+    choose(page, task)
     page.locator("[data-part=compare] summary").click()
     table = compared(page)
     press(page, "next")
@@ -340,9 +436,13 @@ def test_networks_are_compared_on_one_episode(page, task):
     truth, inputs = truth_and_inputs(root(page).evaluate(EPISODE))
     names = ["transformer", *(rival["name"] for rival in files()[task]["rivals"])]
     assert list(after) == names and after != table
+    gaussian = task == "regression"
+    kl = bw.scoring.gaussian_kl_bits if gaussian else bw.scoring.kl_bits
     for name, architecture in zip(names, ["transformer", *RIVALS[task]], strict=True):
-        log2 = bw.load(f"{task}-{architecture}-classroom").predict(inputs)[0]
-        found = measured(truth, log2) | {"mean": float(bw.scoring.kl_bits(truth, log2.double()).mean())}
+        ours = name == "transformer" and task == "recall"
+        model = bw.load("recall-transformer-classroom-curriculum-rotary", seed=1) if ours else bw.load(f"{task}-{architecture}-classroom")
+        log2 = model.predict(inputs)[0]
+        found = measured(truth, log2, gaussian) | {"mean": float(kl(truth, log2.double()).mean())}
         for column, key in (("entropy", "network"), ("kl", "kl"), ("tv", "tv"), ("mean", "mean")):
             assert after[name][column] == pytest.approx(found[key], abs=5.5e-4), (name, column)
     assert page.locator(".bw-multiples > div:visible svg").count() == 4
@@ -388,6 +488,8 @@ STATES = {
     "bijection": "host.fresh(4, 3); host.act(p => p.ask(p.asked[7])); host.flip('1.2'); host.chooseHead(0, 3);",
     "surprises": "host.comeBack(true); host.act(p => { p.next(); p.ask(p.asked[0]); }); host.showTogether(true); host.update();",
     "hmm": "await host.choose('hmm'); host.act(p => p.move('transition', 1, 0, 61)); host.act(p => p.next(2)); host.flip('0');",
+    "recall": "await host.choose('recall'); host.fresh(5, 2); host.act(p => p.store(30)); await host.putBeside(host.rivals[1]);",
+    "regression": "await host.choose('regression'); host.fresh(6, 4); host.act(p => p.move(1, -2.2, 3.1)); host.act(p => p.ask(0.7));",
     "training": "await host.training.arrive(); host.moment(7);",
 }  # fmt: skip
 LOOK = """root => { const {task, size, shown, exact, network, kl, tv, off, moment, head, from, looks} = root.dataset;

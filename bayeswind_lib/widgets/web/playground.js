@@ -362,7 +362,7 @@
 
     // A menu of the networks that may stand beside the first.
     besideField() {
-      this.menu = element("select", { id: `${this.id}-beside`, "data-control": "beside", onchange: () => this.putBeside(this.rivals[+this.menu.value] || null) });
+      this.menu = element("select", { id: `${this.id}-beside`, "data-control": "beside", onchange: () => this.putBeside(this.menu.value === "" ? null : this.rivals[+this.menu.value]) });
       return (this.besideLine = element("div", { class: "bw-field" }, element("label", { for: this.menu.id }, "Beside it"), this.menu));
     }
 
