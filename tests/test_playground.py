@@ -416,6 +416,101 @@ def test_another_network_stands_beside_the_first(page, task):
     assert line.count() == 1 and "beside-KL" not in told(page) and root(page).get_attribute("data-beside") == ""
 
 
+# ---- moving through an episode -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("task", ["bijection", "hmm", "recall", "regression"])
+def test_play_goes_to_the_end_and_is_undone_at_once(page, task):
+    """Step by step at a pace, with the library's numbers at the end; a press stops it, and so does the reader's own step."""
+    choose(page, task, 6)
+    before = root(page).evaluate(EPISODE)
+    limit = page.evaluate("document.querySelector('.bw-explorer').playground.play.limit")
+    page.evaluate("window.ticking = setInterval; window.setInterval = (act) => ticking(act, 1)")  # the test need not wait
+    press(page, "play")
+    page.wait_for_function("limit => document.querySelector('.bw-explorer').playground.play.questions === limit && !document.querySelector('.bw-explorer').playground.pace", arg=limit)
+    assert page.locator("[data-action=play]").first.text_content() == "Play"
+    models = {"recall": ("recall-transformer-classroom-curriculum-rotary", 1)}
+    compare(page, bw.load(*models.get(task, (f"{task}-transformer-classroom", 0))))
+    press(page, "undo")
+    assert root(page).evaluate(EPISODE) == before
+    page.evaluate("window.setInterval = (act) => ticking(act, 1e6)")
+    press(page, "play")  # one step at once, the next does not come
+    assert page.locator("[data-action=play]").first.text_content() == "Pause"
+    press(page, "back")
+    assert page.locator("[data-action=play]").first.text_content() == "Play"
+    page.evaluate("window.setInterval = ticking")
+
+
+@pytest.mark.parametrize("task", ["bijection", "hmm", "recall", "regression"])
+def test_the_curve_is_a_scrubber_and_says_values(page, task):
+    choose(page, task, 2)
+    page.locator("[data-part=curve]").scroll_into_view_if_needed()
+    limit = page.evaluate("document.querySelector('.bw-explorer').playground.play.limit")
+    at = "() => document.querySelector('.bw-explorer').playground.play.questions - 1"
+    box = page.locator("[data-part=curve] svg").bounding_box()
+
+    def place(step):
+        return box["x"] + 46 + (step + 0.5) / limit * (box["width"] - 58), box["y"] + 80
+
+    page.mouse.move(*place(5))
+    page.mouse.down()
+    page.wait_for_function(f"({at})() === 5")
+    page.mouse.move(*place(3))
+    page.wait_for_function(f"({at})() === 3")
+    page.mouse.up()
+    page.mouse.move(*place(0))
+    assert page.evaluate(at) == 3  # only while it is held
+    said = page.locator("[data-part=curve] .bw-readout").text_content()
+    first = page.evaluate("document.querySelector('.bw-explorer').playground.seen.found[0]")
+    assert [float(v) for v in re.findall(r"[\d.]+", said)[1:]] == pytest.approx([first["network"], first["exact"]], abs=6e-4), said
+
+
+def test_symbols_that_were_taken_back_come_again(chain):
+    """Stepping back and on shows the reader's own symbols, until another one or another chain makes that void."""
+    for symbol in (2, 0, 2):
+        chain.locator(f"[data-chip='symbol {symbol}']").click()
+    before = root(chain).evaluate(EPISODE)
+    for action in ("back", "back", "next", "next"):
+        press(chain, action)
+    assert root(chain).evaluate(EPISODE) == before
+    press(chain, "back")
+    chain.locator("[data-border='T 0 0']").focus()
+    chain.keyboard.press("ArrowRight")
+    assert root(chain).evaluate("root => root.playground.play.later") == []
+
+
+def test_values_stand_under_the_pointer(page):
+    page.locator("[data-part=answer] .bw-area").nth(3).hover()
+    said = page.locator("[data-part=answer] .bw-readout").text_content()
+    row = page.evaluate("() => { const {seen} = document.querySelector('.bw-explorer').playground; return [seen.answers[5][3], seen.exact[5][3]]; }")
+    assert said.startswith("3: ") and [float(v) for v in re.findall(r"[\d.]+", said)[1:]] == pytest.approx(row, abs=6e-4)
+    choose(page, "regression")
+    box = page.locator(".bw-line-figure svg").bounding_box()
+    page.mouse.move(box["x"] + 46 + (box["width"] - 58) * 0.75, box["y"] + 100)
+    said = page.locator("[data-part=answer] .bw-readout").text_content()
+    exact = page.evaluate("document.querySelector('.bw-explorer').playground.play.exactAt(1.5)")
+    assert said.startswith("t 1.5: ") and said.endswith(f"exact {exact[0]:.2f} ± {exact[1] ** 0.5:.2f}".replace("-", "−")), said
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_answer_is_seen_where_heads_are_switched(page, width):
+    """A small one stays at the window's edge, with the KL of the large one, and takes no room."""
+    page.set_viewport_size({"width": width, "height": 760})
+    mini = page.locator(".bw-mini")
+    page.evaluate("scrollTo(0, 0)")
+    mini.wait_for(state="hidden")
+    tall = root(page).evaluate("root => root.offsetHeight")
+    page.locator("[data-switch='2.3']").evaluate("e => e.scrollIntoView({block: 'center'})")
+    page.locator(".bw-mini-card").wait_for()
+    assert root(page).evaluate("root => root.offsetHeight") == tall
+    before = page.locator(".bw-mini strong").text_content()
+    page.locator("[data-switch='2.3']").click()
+    now = page.locator(".bw-mini strong").text_content()
+    assert now == told(page)["divergence"] != before
+    box = page.locator(".bw-mini-card").bounding_box()
+    assert 0 <= box["y"] < 120 and box["height"] < 110
+
+
 # ---- panels ----------------------------------------------------------------------------------------
 
 
@@ -465,6 +560,12 @@ def test_stepping_through_training(page, task):
         compare(page, run.network(run.steps[i]))
     press(page, "later")
     compare(page, run.network(run.steps[14]))
+    page.evaluate("window.ticking = setInterval; window.setInterval = (act) => ticking(act, 1)")  # the test need not wait
+    press(page, "play-training")
+    page.wait_for_function("step => document.querySelector('.bw-explorer').dataset.moment === step", arg=str(run.steps[-1]))
+    page.wait_for_function("document.querySelector('[data-action=play-training]').textContent === 'Play'")
+    page.evaluate("window.setInterval = ticking")
+    compare(page, run.network(run.steps[-1]))
     course = page.locator("[data-part=training] [data-course]")
     course.wait_for()
     cost = [float(h) for h in course.get_attribute("data-course").split()]
@@ -560,7 +661,7 @@ def test_by_keyboard_alone(page):
         page.keyboard.press("Enter")
     assert root(page).get_attribute("data-shown") == "9"
     focus = page.evaluate(FOCUS)  # nothing is left to show: the button is closed, the focus stays near
-    assert focus["inside"] and focus["name"] == "back"
+    assert focus["inside"] and focus["name"] == "play"
     walk("[data-token]")
     page.keyboard.press("Home")
     page.keyboard.press("ArrowRight")

@@ -13,6 +13,7 @@
   const { megabytes } = bwPanels;
   const SIZES = { main: 10, published: 20 }; // keys of the two networks of the bijection
   const QUIET = 450; // milliseconds without a change before the numbers are spoken
+  const PACE = 900; // milliseconds of a step while it plays
   const MEMORY = 200; // changes that can be undone
   const SHOWN = ["value", "symbol"]; // kinds of tokens that an answer is made of
   const MARKS = ["square", "up", "cross", "down"]; // of a network beside, by its place among its rivals
@@ -107,6 +108,10 @@
         this.waiting.replaceChildren(element("p", { class: "bw-error", role: "alert" }, `The playground could not start: ${problem.message}`));
         throw problem;
       }
+      if (this.mini) { // while the answer is above the window, and the figure still in it
+        new IntersectionObserver(([{ isIntersecting, boundingClientRect }]) => { this.mini.field.hidden = isIntersecting || boundingClientRect.bottom > 100; }, { rootMargin: "-90px 0px 0px" })
+          .observe(this.answerBox);
+      }
       const theme = new MutationObserver(() => this.draw()); // small pictures are drawn in the theme's colour
       theme.observe(document.documentElement, { attributeFilter: ["data-theme"] });
       if (this.root.parentElement) theme.observe(this.root.parentElement, { attributeFilter: ["class"] });
@@ -123,7 +128,8 @@
     // ---- what the reader does ------------------------------------------------------------------
 
     // Change the episode and show it; later: at the next frame, as a hand drags faster than one can see.
-    act(change, { later = false, drag = false } = {}) {
+    act(change, { later = false, drag = false, plays = false } = {}) {
+      if (!plays) this.pause();
       if (!drag || !this.dragging) this.remember();
       this.dragging = drag;
       change(this.play);
@@ -137,7 +143,41 @@
       if (this.past.length > MEMORY) this.past.shift();
     }
 
+    // Step by step to the end, at a pace that can be followed; a second press stops it.
+    playOn() {
+      if (this.pace) {
+        this.pause();
+        return;
+      }
+      this.remember();
+      this.dragging = true; // the whole of it is undone at once
+      if (!this.play.canNext) this.goTo(0);
+      const step = () => {
+        if (!this.play.canNext || !this.root.isConnected) this.pause();
+        else this.act((play) => play.next(), { drag: true, plays: true });
+      };
+      this.pace = setInterval(step, PACE);
+      step();
+    }
+
+    pause() {
+      if (!this.pace) return;
+      clearInterval(this.pace);
+      this.pace = 0;
+      this.dragging = false;
+      if (this.seen) this.editors[this.kind].draw();
+    }
+
+    // To a step of the episode, back or on.
+    goTo(i, options = { drag: true, plays: true }) {
+      this.act((play) => {
+        while (play.questions - 1 > i && play.canBack) play.back();
+        while (play.questions - 1 < i && play.canNext) play.next();
+      }, options);
+    }
+
     undo() {
+      this.pause();
       const at = this.past.map((one) => one.kind).lastIndexOf(this.kind);
       if (at < 0) return;
       const [{ play }] = this.past.splice(at, 1);
@@ -153,6 +193,7 @@
     }
 
     fresh(seed, shown = 0) {
+      this.pause();
       this.remember();
       const play = this.made(this.kind, this.size, seed, this.play.comesBack);
       while (play.shown < shown && play.canNext) play.next();
@@ -166,6 +207,7 @@
 
     // Another task or size, as soon as its network is here.
     async choose(kind, size = "main") {
+      this.pause();
       this.wanted = `${kind} ${size}`;
       if (this.networks[this.nameOf(kind, size)]) this.waiting.replaceChildren();
       await this.need(kind, size);
@@ -291,7 +333,10 @@
     build() {
       this.answer = bwViews.bars(this.small ? 200 : 240);
       this.measured = bwViews.measureList();
-      this.entropies = bwViews.curve(this.small ? 200 : 220);
+      this.entropies = bwViews.scrubbed(bwViews.curve(this.small ? 200 : 220), (i, grabbed) => {
+        if (grabbed) this.dragging = false; // what follows is undone by itself
+        if (i !== this.play.questions - 1) this.goTo(i, { drag: true, later: true });
+      });
       this.status = element("p", { class: "bw-status" });
       this.live = element("div", { class: "bw-live", role: "status", "aria-live": "polite" });
       this.question = element("span", {});
@@ -323,6 +368,7 @@
         move: (i, t, y, atOnce) => change((play) => play.move(i, t, y), atOnce), ask: (t, atOnce) => change((play) => play.ask(t), atOnce),
       });
       this.answerBox = element("div", {});
+      this.mini = bwViews.miniature();
       this.board = bwViews.headBoard({ choose: (l, h) => this.chooseHead(l, h), head: (l, h) => this.flip(`${l}.${h}`), layer: (l) => this.flip(`${l}`) });
       this.strip = bwViews.tokenStrip({ look: (t) => this.look(t), pin: (t) => this.pin(t) });
       this.map = bwViews.matrix((t, s) => this.pin(t, s));
@@ -339,7 +385,7 @@
       this.lit = button("All on", "all-on", () => this.allOn());
       const notice = bwNetwork.notice ? [element("p", { class: "bw-notice" }, bwNetwork.notice)] : [];
       this.root.replaceChildren(this.header(), ...(this.sharing ? [this.sharing.field] : []), this.waiting, ...notice,
-        element("div", { class: "bw-stage" }, element("div", { class: "bw-hold" }, element("div", { class: "bw-columns" },
+        element("div", { class: "bw-stage" }, element("div", { class: "bw-hold" }, this.mini.field, element("div", { class: "bw-columns" },
           part(this.id, "answer", this.question, this.answerLegend(), this.answerBox, this.measured.field, this.status),
           part(this.id, "episode", "The episode", this.editing),
           part(this.id, "curve", "How unsure, step by step", this.entropies.field),
@@ -389,6 +435,7 @@
       this.question.textContent = play.title;
       this.drawKey(rows);
       this.drawAnswer(rows, seen.exact[now]);
+      this.mini?.draw(play.gaussian, { truth: seen.exact[now], rows, labels: play.labels, title: "" }, this.now.divergence);
       this.measured.draw(this.now, seen.beside && { ...seen.beside, found: seen.beside.found[now] });
       this.drawCurve();
       if (!this.small) this.drawWhole();

@@ -17,12 +17,14 @@
     const next = button(words, "next", () => host.act((play) => play.next()));
     const back = button("Back", "back", () => host.act((play) => play.back()));
     const undo = button("Undo", "undo", () => host.undo());
-    function draw(play) {
-      next.disabled = !play.canNext;
-      back.disabled = !play.canBack;
+    const play = button("Play", "play", () => host.playOn());
+    function draw({ canNext, canBack }) {
+      next.disabled = !canNext;
+      back.disabled = !canBack;
       undo.disabled = !host.canUndo;
+      play.textContent = host.pace ? "Pause" : "Play";
     }
-    return { buttons: [next, back], undo, draw };
+    return { buttons: [next, play, back], undo, draw };
   }
 
   // A number that repeats an episode, and a button that draws another.
@@ -63,7 +65,7 @@
     const again = element("input", { type: "checkbox", id: `${id}-again`, "data-control": "again", onchange: () => host.comeBack(again.checked) });
     const more = element("div", { class: "bw-buttons" }, ...steps.buttons, steps.undo, over);
     const surprise = element("label", { class: "bw-field", for: `${id}-again` }, again, " Surprises: a key may come back");
-    const field = host.small ? element("div", {}, element("div", { class: "bw-buttons" }, ...steps.buttons), told)
+    const field = host.small ? element("div", {}, element("div", { class: "bw-buttons" }, ...steps.buttons.filter((node) => node.dataset.action !== "play")), told)
       : element("div", { class: "bw-editor" }, element("div", { class: "bw-label" }, "Ask a key"), keys.field, asked, values.field, more, told, seed.field, surprise);
 
     function draw() {
@@ -309,16 +311,39 @@
   // The network as it was at many moments of its training; the whole figure follows the slider.
   function trainingPanel(id, host) {
     const course = curve(210), told = element("p", { class: "bw-hint" });
-    const slide = bwExplorer.slider(id, "moment", "Updates done", [0, 0], 0, (i) => host.moment(i));
-    const earlier = button("Earlier", "earlier", () => host.moment(host.momentNow - 1));
-    const later = button("Later", "later", () => host.moment(host.momentNow + 1));
+    const slide = bwExplorer.slider(id, "moment", "Updates done", [0, 0], 0, (i) => go(i));
+    const earlier = button("Earlier", "earlier", () => go(host.momentNow - 1));
+    const later = button("Later", "later", () => go(host.momentNow + 1));
+    const go = (i) => {
+      stop();
+      host.moment(i);
+    };
+    const play = button("Play", "play-training", () => (timer ? stop() : start()));
+    let timer = 0;
+
+    // From moment to moment to the end, at a pace that can be followed; a second press stops it.
+    function start() {
+      if (host.momentNow === host.run.steps.length - 1) host.moment(0);
+      timer = setInterval(() => {
+        if (!host.run || !play.isConnected) stop();
+        else host.moment(host.momentNow + 1);
+        if (timer && host.momentNow === host.run.steps.length - 1) stop();
+      }, 700);
+      play.textContent = "Pause";
+    }
+
+    function stop() {
+      clearInterval(timer);
+      timer = 0;
+      play.textContent = "Play";
+    }
     const needs = () => (host.size === "published" ? "The run that was kept learned 10 keys: choose 10 keys to step through it."
       : FILES[host.kind].run ? [FILES[host.kind].run] : "No run of this task was kept. Those of the bijection and of the hidden chain were.");
     let waiting = 0;
 
     function shown([run], body) {
       if (!body.contains(course.field)) {
-        body.replaceChildren(element("div", { class: "bw-controls" }, slide.field, element("div", { class: "bw-buttons" }, earlier, later)), told, course.field);
+        body.replaceChildren(element("div", { class: "bw-controls" }, slide.field, element("div", { class: "bw-buttons" }, play, earlier, later)), told, course.field);
       }
       if (host.run !== run) {
         host.follow(run);
@@ -350,7 +375,10 @@
       });
       course.field.dataset.course = cost.map((h) => h.toFixed(6)).join(" ");
     }
-    return opening(host, "training", "Step through its training", needs, shown, () => host.follow(null));
+    return opening(host, "training", "Step through its training", needs, shown, () => {
+      stop();
+      host.follow(null);
+    });
   }
 
   window.bwPanels = { bijectionEditor, chainEditor, comparePanel, lineEditor, megabytes, recallEditor, trainingPanel };

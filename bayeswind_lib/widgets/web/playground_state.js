@@ -41,7 +41,7 @@
         }
         const symbols = whole(words.symbols);
         must(transition.length === STATES && emission.length === STATES && symbols.length <= SYMBOLS && within(symbols, STATES));
-        Object.assign(play, { transition, emission, symbols });
+        Object.assign(play, { transition, emission, symbols, later: [] });
       },
     },
     recall: {

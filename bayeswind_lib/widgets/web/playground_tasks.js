@@ -178,6 +178,7 @@
       this.emission = range(STATES).map(() => drawRow(random));
       this.chance = range(SYMBOLS).map(() => random());
       this.symbols = [];
+      this.later = []; // symbols that were taken back, the next one last
       this.next();
     }
 
@@ -199,9 +200,14 @@
       return range(STATES).map((o) => moved.reduce((sum, p, s) => sum + p * this.E[s][o], 0));
     }
 
-    // One more symbol: the one given, or one drawn with the chances that `coming` says.
-    next(symbol = this.drawn) { if (this.canNext) this.symbols.push(symbol); }
-    back() { if (this.canBack) this.symbols.pop(); }
+    // One more symbol: the one given, the one taken back, or one drawn with the chances that `coming` says.
+    next(symbol) {
+      if (!this.canNext) return;
+      if (symbol !== undefined) this.later = [];
+      this.symbols.push(symbol ?? this.later.pop() ?? this.drawn);
+    }
+
+    back() { if (this.canBack) this.later.push(this.symbols.pop()); }
 
     get drawn() {
       const [first, second] = this.coming, place = this.chance[this.shown];
@@ -209,9 +215,12 @@
     }
 
     // Begin again with this chain, at a symbol of the reader's.
-    restart(symbol) { this.symbols = [symbol]; }
+    restart(symbol) { Object.assign(this, { symbols: [symbol], later: [] }); }
 
-    move(which, row, at, place) { this[which][row] = moveBorder(this[which][row], at, place); }
+    move(which, row, at, place) {
+      this[which][row] = moveBorder(this[which][row], at, place);
+      this.later = [];
+    }
 
     get inputs() { return bwOracles.hmmInputs(this.T, this.E, this.symbols); }
 
@@ -229,7 +238,7 @@
 
     copy() {
       return Object.assign(Object.create(Chain.prototype), this, {
-        symbols: [...this.symbols], chance: [...this.chance],
+        symbols: [...this.symbols], later: [...this.later], chance: [...this.chance],
         transition: this.transition.map((row) => [...row]), emission: this.emission.map((row) => [...row]),
       });
     }

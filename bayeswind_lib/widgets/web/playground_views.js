@@ -93,7 +93,7 @@
       const top = SCALES.find((scale) => most <= scale * 0.98) || 1;
       const signature = [labels.join(), rows.map((row) => row.kind).join(), top, box.knownWidth, heading, below].join("|");
       if (kept.signature !== signature) kept = { signature, ...build(box, top, rows, labels, heading, below) };
-      const { f, toY, rects, dashes, areas } = kept;
+      const { f, toY, rects, dashes, areas, readout } = kept;
       const place = (rect, p) => {
         rect.style.y = `${toY(p)}px`;
         rect.style.height = `${Math.max(f.bottom - toY(p), 0)}px`;
@@ -104,6 +104,8 @@
       areas.forEach((area, y) => {
         area.classList.toggle("bw-open", Boolean(choose) && choose.open(y));
         area.onclick = choose ? () => choose.choose(y) : null;
+        area.onpointerenter = () => { readout.textContent = reading(truth, rows, labels, y); };
+        area.onpointerleave = () => { readout.textContent = ""; };
       });
       f.svg.setAttribute("aria-label", tell(truth, rows, labels, title));
     }
@@ -124,9 +126,13 @@
       const areas = labels.map((_, y) => element("rect", {
         x: f.left + y * step, width: step, y: f.top, height: f.bottom - f.top, class: "bw-area",
       }));
-      f.svg.append(...rects.flat(), ...dashes, ...areas);
-      return { f, toY, rects, dashes, areas };
+      const readout = text(f.right, 15, "", "end", "bw-readout");
+      f.svg.append(...rects.flat(), ...dashes, ...areas, readout);
+      return { f, toY, rects, dashes, areas, readout };
     }
+
+    // The numbers of the outcome under the pointer.
+    const reading = (truth, rows, labels, y) => `${labels[y]}: ${rows.map((row) => fine(row.p[y])).join(", ")}; exact ${fine(truth[y])}`;
 
     function tell(truth, rows, labels, title) {
       const told = labels.map((word, y) =>
@@ -175,6 +181,20 @@
     return { field, draw };
   }
 
+  // The answer once more, small, with its KL: for where the large one is not to be seen. draw(gaussian, what, kl).
+  function miniature() {
+    const small = bars(118, 30), curve = bwLine.density(118, 30), drawing = element("div", { class: "bw-mini-drawing" });
+    const words = element("div", { class: "bw-mini-words" });
+    const field = element("div", { class: "bw-mini", "aria-hidden": "true", hidden: true }, element("div", { class: "bw-mini-card" }, drawing, words));
+    function draw(gaussian, what, kl) {
+      const view = gaussian ? curve : small;
+      if (view.field.parentElement !== drawing) drawing.replaceChildren(view.field);
+      view.draw({ ...what, heading: "", below: "" });
+      words.replaceChildren(element("strong", {}, bits(kl)), element("span", {}, "KL, network from exact"));
+    }
+    return { field, draw };
+  }
+
   // ---- curves --------------------------------------------------------------------------------
 
   // Steps for an axis from 0 to top: at most five.
@@ -185,6 +205,18 @@
   }
 
   const MARKS = { circle: "M-3.4 0a3.4 3.4 0 1 0 6.8 0a3.4 3.4 0 1 0 -6.8 0", square: "M-3 -3h6v6h-6z", up: "M0 -4l4 7h-8z", down: "M0 4l4 -7h-8z", cross: "M0 -4l4 4l-4 4l-4 -4z" };
+
+  // A curve whose steps are chosen: by a press, or a hand that moves along. go(i, grabbed) is called with a step.
+  function scrubbed(view, go) {
+    const stepAt = (event) => view.field.stepAt?.(event) ?? null;
+    bwExplorer.dragging(view.field, (event) => {
+      const i = stepAt(event);
+      if (i !== null) go(i, true);
+      return i;
+    }, (event) => { const i = stepAt(event); if (i !== null) go(i, false); });
+    view.field.classList.add("bw-scrubber");
+    return view;
+  }
 
   // Numbers over steps. truth: a dashed staircase; ahead: how it will go on; lines: [{values, kind,
   // mark, name}], a value a step; now: the step at hand; words(i): what stands below step i.
@@ -203,6 +235,18 @@
       if (ahead) f.svg.append(element("path", { d: stair(ahead), class: "bw-ahead" }));
       for (const line of lines) f.svg.append(...drawn(line, toX, toY, now));
       if (truth) f.svg.append(element("path", { d: stair(truth), class: "bw-truth" }));
+      const readout = text(f.right, 15, "", "end", "bw-readout"), shown = Math.max(0, ...lines.map((line) => line.values.length));
+      f.svg.append(readout);
+      box.stepAt = (event) => {
+        const { left, width } = f.svg.getBoundingClientRect(), x = ((event.clientX - left) * f.width) / width;
+        const i = Math.floor(((x - f.left) / (f.right - f.left)) * limit);
+        return x >= f.left && x < f.right ? Math.min(i, limit - 1) : null;
+      };
+      f.svg.onpointermove = (event) => {
+        const i = box.stepAt(event);
+        readout.textContent = i === null || i >= shown ? "" : `${words(i)}: ${lines.map((line) => fine(line.values[i])).join(", ")}${truth ? `; exact ${fine(truth[i])}` : ""}`;
+      };
+      f.svg.onpointerleave = () => { readout.textContent = ""; };
     }
 
     function drawn({ values, kind, mark = "circle" }, toX, toY, now) {
@@ -384,5 +428,5 @@
       .map((t) => `${tokens[t].short} ${number(row[t], 2)}`).join(", ");
   }
 
-  window.bwViews = { bars, bits, chart, curve, fine, frame, headBoard, legend, matrix, measureList, mostSeen, number, part, roving, tokenStrip };
+  window.bwViews = { bars, bits, chart, curve, fine, frame, headBoard, legend, matrix, measureList, miniature, mostSeen, number, part, roving, scrubbed, tokenStrip };
 })();
