@@ -733,7 +733,8 @@ def test_the_numbers_are_spoken_once_things_rest(page):
 
 def test_a_phone_shows_all_of_it(page):
     page.set_viewport_size({"width": 360, "height": 800})
-    states = ("host.fresh(0, 9)", "host.tour.go(4)", "host.choose('hmm')", "host.compare.arrive()", "host.training.arrive()", "host.choose('bijection', 'published')")
+    states = ("host.fresh(0, 9)", "host.tour.go(4)", "host.choose('hmm')", "host.compare.arrive()", "host.training.arrive()", "host.choose('bijection', 'published')",
+              "host.choose('recall')", "host.putBeside(host.rivals[0])", "host.compare.arrive()", "host.choose('regression')", "host.putBeside(host.rivals[0])", "host.compare.arrive()")
     for state in states:
         page.evaluate(f"async () => {{ const host = document.querySelector('.bw-explorer').playground; await {state}; }}")
         wide = page.evaluate("new Promise(r => requestAnimationFrame(() => requestAnimationFrame(() => r(document.documentElement.scrollWidth))))")
@@ -749,7 +750,8 @@ def test_axe_has_nothing_to_say(page, theme):
 
     page.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
     page.evaluate(AXE_SCRIPT)
-    for state in ("host.off.add('0.1'); host.off.add('2'); host.update(); await host.compare.arrive(); await host.tour.go(0)", "await host.choose('hmm'); await host.training.arrive()"):
+    for state in ("host.off.add('0.1'); host.off.add('2'); host.update(); await host.compare.arrive(); await host.tour.go(0)", "await host.choose('hmm'); await host.training.arrive()",
+                  "host.closePanels(); host.tour.end(); await host.choose('recall'); await host.putBeside(host.rivals[0])", "await host.choose('regression'); await host.putBeside(host.rivals[0]); await host.compare.arrive()"):
         page.evaluate(f"async () => {{ const host = document.querySelector('.bw-explorer').playground; {state}; }}")
         assert page.evaluate(AXE, {"structure": theme == "light", "colour": True, "frame": True, "kinds": []})["found"] == [], state
     page.evaluate("document.documentElement.dataset.theme = 'light'")

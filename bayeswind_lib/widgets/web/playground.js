@@ -108,14 +108,25 @@
         this.waiting.replaceChildren(element("p", { class: "bw-error", role: "alert" }, `The playground could not start: ${problem.message}`));
         throw problem;
       }
-      if (this.mini) { // while the answer is above the window, and the figure still in it
-        new IntersectionObserver(([{ isIntersecting, boundingClientRect }]) => { this.mini.field.hidden = isIntersecting || boundingClientRect.bottom > 100; }, { rootMargin: "-90px 0px 0px" })
-          .observe(this.answerBox);
-      }
+      if (this.mini) this.watchAnswer();
       const theme = new MutationObserver(() => this.draw()); // small pictures are drawn in the theme's colour
       theme.observe(document.documentElement, { attributeFilter: ["data-theme"] });
       if (this.root.parentElement) theme.observe(this.root.parentElement, { attributeFilter: ["class"] });
       return this;
+    }
+
+    // The small answer stands while the large one is above the window and something that changes it is in it.
+    watchAnswer() {
+      const seen = new Set(), controls = ["episode", "look", "training"].map((name) => this.root.querySelector(`[data-part=${name}]`));
+      let above = false;
+      const observer = new IntersectionObserver((entries) => {
+        for (const { target, isIntersecting, boundingClientRect } of entries) {
+          if (target === this.answerBox) above = !isIntersecting && boundingClientRect.bottom <= 100;
+          else seen[isIntersecting ? "add" : "delete"](target);
+        }
+        this.mini.field.hidden = !(above && seen.size);
+      }, { rootMargin: "-90px 0px 0px" });
+      for (const part of [this.answerBox, ...controls]) observer.observe(part);
     }
 
     async need(kind, size) {
