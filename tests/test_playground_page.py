@@ -285,6 +285,17 @@ def test_two_playgrounds_of_a_notebook_share_scripts_and_weights(notebook_page, 
     assert len(ids) == len(set(ids))
 
 
+def test_every_task_runs_in_a_notebook(browser):
+    """Weights come from the kernel, for a network beside the first too; there is no address that could be shared."""
+    with front_end(browser, [bw.widgets.playground()] * 2) as page:
+        root = page.locator(MOUNT).first
+        root.locator('[data-action="next"]').wait_for()
+        for task in ("hmm", "recall", "regression"):
+            kl = root.evaluate("async (root, task) => { await root.playground.choose(task); await root.playground.putBeside(root.playground.rivals[1]); return +root.dataset.beside; }", task)
+            assert kl > 0 and root.locator("[data-part=curve] .bw-line").count() == 2
+        assert root.locator("[data-action=share]").count() == 0 and "#" not in page.url
+
+
 def test_the_tour_can_be_read_in_a_notebook(browser):
     """Where an output is a box of its own that may scroll, to which nothing can stick."""
     with front_end(browser, [bw.widgets.playground()] * 2) as page:

@@ -158,7 +158,7 @@
         node.textContent = `${key} \u2192 ${play.values[i]}`;
         node.disabled = done;
         node.setAttribute("aria-pressed", String(key === play.key));
-        node.setAttribute("aria-label", `key ${key}, stored with value ${play.values[i]}${done ? ", asked before" : ""}`);
+        node.setAttribute("aria-label", `${node.textContent}: key and value of pair ${i + 1}${done ? ", asked before" : ""}`);
       });
       keys.field.classList.add("bw-wide-chips");
     }
