@@ -21,11 +21,13 @@ class="poster" style="height: 300px">A poster</p></div></main></body></html>"""
 # Back to where every test starts.
 RESET = """async () => { const host = document.querySelector('.bw-explorer').playground; await host.ready;
   if (!host.small) { if (!host.tour.field.hidden) host.tour.end(); host.closePanels(); }
-  await host.choose('bijection', 'main'); host.off.clear(); host.plays.bijection.comesBack = false;
+  host.besides = {}; await host.choose('bijection', 'main'); host.off.clear(); host.plays.bijection.comesBack = false;
   host.fresh(0, 5); host.past = []; host.update(); if (!host.small) { host.showTogether(false); host.headChosen = false; host.update(); }
   document.activeElement.blur(); }"""
 # The episode on the page, as the network reads it and as the library names it.
 EPISODE = """root => { const play = root.playground.play;
+  if (play.kind === 'recall') return {stored: play.keys, stored_values: play.values, queries: play.asked.slice(0, play.questions)};
+  if (play.kind === 'regression') return {points: play.points.slice(0, play.questions)};
   return play.kind === 'hmm' ? {T: play.T, E: play.E, symbols: play.symbols}
     : {V: play.V, keys: play.asked.slice(0, play.shown + 1), values: play.asked.slice(0, play.shown + 1).map(k => play.map[k])}; }"""
 
@@ -57,6 +59,15 @@ def write_page(folder: Path, weights: list[str], given: str = "", name: str = "p
 
 def truth_and_inputs(shown: dict, comes_back: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
     """The library's exact posterior, float64 (K, Y), and what its networks read (1, T), of the page's episode."""
+    if "stored" in shown:
+        tunnel = bw.tunnels.Recall(**bw.tunnels.Recall.presets["classroom"] | {"n_queries": len(shown["queries"])})
+        episodes = tunnel.episodes(*(torch.tensor([shown[name]]) for name in ("stored", "stored_values", "queries")))
+        return tunnel.posterior(episodes.inputs)[0], episodes.inputs
+    if "points" in shown:
+        t, y = torch.tensor(shown["points"], dtype=torch.float64).T[:, None]  # (1, K) each
+        tunnel = bw.tunnels.Regression(2, n_pairs=t.shape[1], noise=0.5)
+        episodes = tunnel.episodes(torch.zeros(1, 2).double(), torch.stack([torch.ones_like(t), t], -1), y)
+        return episodes.posterior[0], episodes.inputs
     if "T" in shown:
         tunnel = bw.tunnels.HMM(3, 3, length=len(shown["symbols"]))
         T, E = (torch.tensor(shown[name], dtype=torch.float64)[None] for name in ("T", "E"))
@@ -68,8 +79,14 @@ def truth_and_inputs(shown: dict, comes_back: bool = False) -> tuple[torch.Tenso
     return episodes.posterior[0], episodes.inputs
 
 
-def measured(truth: torch.Tensor, log2: torch.Tensor) -> dict[str, float]:
-    """Entropies, divergence (bits) and total variation at the last question, as the page names them."""
+def measured(truth: torch.Tensor, log2: torch.Tensor, gaussian: bool = False) -> dict[str, float]:
+    """Entropies, divergence (bits) and total variation at the last question, as the page names them.
+
+    Of regression both are means and variances (K, 2)."""
+    if gaussian:
+        p, q = truth[-1], log2[-1].double()
+        entropy, kl, tv = bw.scoring.gaussian_entropy_bits, bw.scoring.gaussian_kl_bits, bw.scoring.gaussian_total_variation
+        return {"exact": float(entropy(p)), "network": float(entropy(q)), "kl": float(kl(p, q)), "tv": float(tv(p, q))}
     p, q = truth[-1], log2[-1].double().exp2()
     return {
         "exact": float(bw.scoring.entropy_bits(truth.log2())[-1]), "network": float(bw.scoring.entropy_bits(log2.double())[-1]),

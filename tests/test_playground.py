@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from _support import HANGS
-from _support_browser import AXE, OVERFLOW, served
+from _support_browser import AXE, OVERFLOW, frames, served
 from _support_explorer import FOCUS
 from _support_playground import EPISODE, RESET, entries, files, measured, networks, truth_and_inputs, write_page
 
@@ -18,7 +18,7 @@ from bayeswind_lib import probes
 pytestmark = pytest.mark.xdist_group("browser")
 NETWORK, ORACLE = 2e-5, 1e-9  # bits: single precision in both, double precision in both
 STEP = 0.05  # seconds that one more pair may take
-RIVALS = {"bijection": ["mlp", "lstm", "mamba"], "hmm": ["mlp", "lstm", "mamba"]}
+RIVALS = dict.fromkeys(["bijection", "hmm", "regression"], ["mlp", "lstm", "mamba"]) | {"recall": ["transformer", "lstm", "mamba"]}
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,8 @@ def shown(page) -> dict:
 def compare(page, model, comes_back: bool = False) -> dict:
     """The page's numbers, each checked against the library's; returns the library's."""
     truth, inputs = truth_and_inputs(root(page).evaluate(EPISODE), comes_back)
-    found, said = measured(truth, model.predict(inputs)[0]), shown(page)
+    gaussian = root(page).get_attribute("data-task") == "regression"
+    found, said = measured(truth, model.predict(inputs)[0], gaussian), shown(page)
     assert said["exact"] == pytest.approx(found["exact"], abs=ORACLE)
     for name in ("network", "kl", "tv"):
         assert said[name] == pytest.approx(found[name], abs=NETWORK * max(1, found[name])), name
@@ -318,6 +319,198 @@ def test_switching_off_is_what_the_library_does(page, task):
     assert page.locator("[data-action=all-on]").is_disabled()
 
 
+# ---- recall and regression ---------------------------------------------------------------------------
+
+
+def choose(page, task: str, shown: int = 3) -> None:
+    page.evaluate("async ([task, shown]) => { const host = document.querySelector('.bw-explorer').playground; await host.choose(task); host.fresh(0, shown); }", [task, shown])
+
+
+def test_recall_is_built_by_clicks(page):
+    model = bw.load("recall-transformer-classroom-curriculum-rotary", seed=1)
+    choose(page, "recall")
+    for action in ("next", "key", "back", "stored", "bar", "undo", "random", "next", "next"):
+        before = root(page).evaluate(EPISODE)
+        if action == "key":
+            page.locator("[data-chip^=key]:enabled[aria-pressed=false]").last.click()
+        elif action == "stored":
+            page.locator("[data-control=stored]").select_option(str(before["stored_values"][0]))
+        elif action == "bar":
+            page.locator("[data-part=answer] .bw-area").nth(31).click()
+            assert root(page).evaluate("root => root.playground.seen.exact.at(-1)[31]") == 1
+        else:
+            press(page, action)
+        assert root(page).evaluate(EPISODE) != before, action
+        assert compare(page, model)["exact"] == 0
+
+
+def test_regression_is_dragged_and_moved_by_keys(page):
+    model = bw.load("regression-transformer-classroom")
+    choose(page, "regression")
+    for action in ("next", "back", "asked", "random", "next", "next"):
+        before = root(page).evaluate(EPISODE)
+        page.locator("[data-control=asked]").fill("-1.7") if action == "asked" else press(page, action)
+        page.wait_for_function("before => JSON.stringify(document.querySelector('.bw-explorer').playground.play.points.slice(0, before.points.length)) !== JSON.stringify(before.points) || +document.querySelector('.bw-explorer').dataset.shown + 1 !== before.points.length", arg=before)
+        frames(page, 2)
+        compare(page, model)
+    choose(page, "regression")
+    for spot, keys, change in (("0", ("ArrowUp", "ArrowUp", "ArrowLeft"), (-0.1, 0.2)), ("asked", ("ArrowRight",), (0.1, None))):
+        i = 3 if spot == "asked" else 0
+        t, y = root(page).evaluate(EPISODE)["points"][i]
+        page.locator(f"[data-handle='{spot}']").focus()
+        for key in keys:
+            page.keyboard.press(key)
+        now = root(page).evaluate(EPISODE)["points"][i]
+        assert now[0] == pytest.approx(t + change[0]) and (change[1] is None or now[1] == pytest.approx(y + change[1]))
+        assert page.evaluate("document.activeElement.dataset.handle") == spot
+        compare(page, model)
+    before, box = root(page).evaluate(EPISODE)["points"], page.locator("[data-handle='1']").bounding_box()
+    page.mouse.move(box["x"] + 13, box["y"] + 13)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 30, box["y"] - 20)
+    page.mouse.move(box["x"] + 53, box["y"] - 47)
+    page.mouse.up()
+    page.wait_for_function("y => document.querySelector('.bw-explorer').playground.play.points[1][1] !== y", arg=before[1][1])
+    frames(page, 2)
+    after = root(page).evaluate(EPISODE)["points"]
+    assert len(after) == len(before) and after[1][0] > before[1][0] and after[1][1] > before[1][1] and after[0] == before[0]
+    compare(page, model)
+    press(page, "undo")  # the whole drag at once
+    assert root(page).evaluate(EPISODE)["points"] == before
+    frame = page.locator(".bw-line-figure svg").bounding_box()
+    page.mouse.click(frame["x"] + frame["width"] / 2, frame["y"] + 60)
+    assert len(root(page).evaluate(EPISODE)["points"]) == len(before) + 1
+    compare(page, model)
+
+
+def test_bands_are_what_is_said_at_every_t(page):
+    """The drawn means and edges of the network and of the truth, at all places, as the library computes them."""
+    choose(page, "regression", 4)
+    points = root(page).evaluate(EPISODE)["points"][:4]
+    drawn = page.evaluate("""() => { const host = document.querySelector('.bw-explorer').playground, {play} = host;
+      return bwLine.PLACES.map(t => [t, ...bwTasks.says(host.network, play.inputsAt(t)).answers[play.shown], ...play.exactAt(t)]); }""")
+    for t, *said in drawn[::8]:
+        truth, inputs = truth_and_inputs({"points": [*points, [t, 0.0]]})
+        answer = bw.load("regression-transformer-classroom").predict(inputs)[0, -1]
+        np.testing.assert_allclose(said, [*answer.tolist(), *truth[-1].tolist()], atol=1e-4)
+    means = page.locator(".bw-line-figure .bw-mean")
+    assert means.count() == 1 and means.get_attribute("d").count("L") == len(drawn) - 1
+
+
+@pytest.mark.parametrize("task", ["bijection", "hmm", "recall", "regression"])
+def test_another_network_stands_beside_the_first(page, task):
+    """Its answer, its entropies and its KL, in the same figure."""
+    choose(page, task)
+    page.locator("[data-control=beside]").select_option(label=next(o for o in page.locator("[data-control=beside] option").all_text_contents() if "LSTM" in o))
+    page.wait_for_function("document.querySelector('.bw-explorer').dataset.beside !== ''")
+    truth, inputs = truth_and_inputs(root(page).evaluate(EPISODE))
+    log2 = bw.load(f"{task}-lstm-classroom").predict(inputs)[0]
+    found = measured(truth, log2, task == "regression")
+    assert float(root(page).get_attribute("data-beside")) == pytest.approx(found["kl"], abs=NETWORK * max(1, found["kl"]))
+    said = {name: float(words.split()[0]) for name, words in told(page).items()}
+    assert said["beside-KL"] == pytest.approx(found["kl"], abs=6e-4) and said["beside-entropy"] == pytest.approx(found["network"], abs=6e-4)
+    line = page.locator("[data-part=curve] .bw-line")
+    assert line.count() == 2 and "LSTM" in page.locator("[data-part=curve] svg").get_attribute("aria-label")
+    assert "LSTM" in page.locator("[data-part=answer] .bw-legend").text_content()
+    page.locator("[data-control=beside]").select_option("")
+    assert line.count() == 1 and "beside-KL" not in told(page) and root(page).get_attribute("data-beside") == ""
+
+
+# ---- moving through an episode -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("task", ["bijection", "hmm", "recall", "regression"])
+def test_play_goes_to_the_end_and_is_undone_at_once(page, task):
+    """Step by step at a pace, with the library's numbers at the end; a press stops it, and so does the reader's own step."""
+    choose(page, task, 6)
+    before = root(page).evaluate(EPISODE)
+    limit = page.evaluate("document.querySelector('.bw-explorer').playground.play.limit")
+    page.evaluate("window.ticking = setInterval; window.setInterval = (act) => ticking(act, 1)")  # the test need not wait
+    press(page, "play")
+    page.wait_for_function("limit => document.querySelector('.bw-explorer').playground.play.questions === limit && !document.querySelector('.bw-explorer').playground.pace", arg=limit)
+    assert page.locator("[data-action=play]").first.text_content() == "Play"
+    models = {"recall": ("recall-transformer-classroom-curriculum-rotary", 1)}
+    compare(page, bw.load(*models.get(task, (f"{task}-transformer-classroom", 0))))
+    press(page, "undo")
+    assert root(page).evaluate(EPISODE) == before
+    page.evaluate("window.setInterval = (act) => ticking(act, 1e6)")
+    press(page, "play")  # one step at once, the next does not come
+    assert page.locator("[data-action=play]").first.text_content() == "Pause"
+    press(page, "back")
+    assert page.locator("[data-action=play]").first.text_content() == "Play"
+    page.evaluate("window.setInterval = ticking")
+
+
+@pytest.mark.parametrize("task", ["bijection", "hmm", "recall", "regression"])
+def test_the_curve_is_a_scrubber_and_says_values(page, task):
+    choose(page, task, 2)
+    page.locator("[data-part=curve]").scroll_into_view_if_needed()
+    limit = page.evaluate("document.querySelector('.bw-explorer').playground.play.limit")
+    at = "() => document.querySelector('.bw-explorer').playground.play.questions - 1"
+    box = page.locator("[data-part=curve] svg").bounding_box()
+
+    def place(step):
+        return box["x"] + 46 + (step + 0.5) / limit * (box["width"] - 58), box["y"] + 80
+
+    page.mouse.move(*place(5))
+    page.mouse.down()
+    page.wait_for_function(f"({at})() === 5")
+    page.mouse.move(*place(3))
+    page.wait_for_function(f"({at})() === 3")
+    page.mouse.up()
+    page.mouse.move(*place(0))
+    assert page.evaluate(at) == 3  # only while it is held
+    said = page.locator("[data-part=curve] .bw-readout").text_content()
+    first = page.evaluate("document.querySelector('.bw-explorer').playground.seen.found[0]")
+    assert [float(v) for v in re.findall(r"[\d.]+", said)[1:]] == pytest.approx([first["network"], first["exact"]], abs=6e-4), said
+
+
+def test_symbols_that_were_taken_back_come_again(chain):
+    """Stepping back and on shows the reader's own symbols, until another one or another chain makes that void."""
+    for symbol in (2, 0, 2):
+        chain.locator(f"[data-chip='symbol {symbol}']").click()
+    before = root(chain).evaluate(EPISODE)
+    for action in ("back", "back", "next", "next"):
+        press(chain, action)
+    assert root(chain).evaluate(EPISODE) == before
+    press(chain, "back")
+    chain.locator("[data-border='T 0 0']").focus()
+    chain.keyboard.press("ArrowRight")
+    assert root(chain).evaluate("root => root.playground.play.later") == []
+
+
+def test_values_stand_under_the_pointer(page):
+    page.locator("[data-part=answer] .bw-area").nth(3).hover()
+    said = page.locator("[data-part=answer] .bw-readout").text_content()
+    row = page.evaluate("() => { const {seen} = document.querySelector('.bw-explorer').playground; return [seen.answers[5][3], seen.exact[5][3]]; }")
+    assert said.startswith("3: ") and [float(v) for v in re.findall(r"[\d.]+", said)[1:]] == pytest.approx(row, abs=6e-4)
+    choose(page, "regression")
+    box = page.locator(".bw-line-figure svg").bounding_box()
+    page.mouse.move(box["x"] + 46 + (box["width"] - 58) * 0.75, box["y"] + 100)
+    said = page.locator("[data-part=answer] .bw-readout").text_content()
+    exact = page.evaluate("document.querySelector('.bw-explorer').playground.play.exactAt(1.5)")
+    assert said.startswith("t 1.5: ") and said.endswith(f"exact {exact[0]:.2f} ± {exact[1] ** 0.5:.2f}".replace("-", "−")), said
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_answer_is_seen_where_heads_are_switched(page, width):
+    """A small one stays at the window's edge, with the KL of the large one, and takes no room."""
+    page.set_viewport_size({"width": width, "height": 760})
+    mini = page.locator(".bw-mini")
+    page.evaluate("scrollTo(0, 0)")
+    mini.wait_for(state="hidden")
+    tall = root(page).evaluate("root => root.offsetHeight")
+    page.locator("[data-switch='2.3']").evaluate("e => e.scrollIntoView({block: 'center'})")
+    page.locator(".bw-mini-card").wait_for()
+    assert root(page).evaluate("root => root.offsetHeight") == tall
+    before = page.locator(".bw-mini strong").text_content()
+    page.locator("[data-switch='2.3']").click()
+    now = page.locator(".bw-mini strong").text_content()
+    assert now == told(page)["divergence"] != before
+    box = page.locator(".bw-mini-card").bounding_box()
+    assert 0 <= box["y"] < 120 and box["height"] < 110
+
+
 # ---- panels ----------------------------------------------------------------------------------------
 
 
@@ -328,11 +521,9 @@ def compared(page) -> dict[str, dict[str, float]]:
       Object.fromEntries([...row.querySelectorAll('[data-value]')].map(cell => [cell.dataset.value, +cell.textContent]))]))""")
 
 
-@pytest.mark.parametrize("task", ["bijection", "hmm"])
+@pytest.mark.parametrize("task", RIVALS)
 def test_networks_are_compared_on_one_episode(page, task):
-    if task == "hmm":
-        page.get_by_label("hidden chain (HMM)").check()
-        page.wait_for_function("document.querySelector('.bw-explorer').dataset.task === 'hmm'")
+    choose(page, task)
     page.locator("[data-part=compare] summary").click()
     table = compared(page)
     press(page, "next")
@@ -340,9 +531,13 @@ def test_networks_are_compared_on_one_episode(page, task):
     truth, inputs = truth_and_inputs(root(page).evaluate(EPISODE))
     names = ["transformer", *(rival["name"] for rival in files()[task]["rivals"])]
     assert list(after) == names and after != table
+    gaussian = task == "regression"
+    kl = bw.scoring.gaussian_kl_bits if gaussian else bw.scoring.kl_bits
     for name, architecture in zip(names, ["transformer", *RIVALS[task]], strict=True):
-        log2 = bw.load(f"{task}-{architecture}-classroom").predict(inputs)[0]
-        found = measured(truth, log2) | {"mean": float(bw.scoring.kl_bits(truth, log2.double()).mean())}
+        ours = name == "transformer" and task == "recall"
+        model = bw.load("recall-transformer-classroom-curriculum-rotary", seed=1) if ours else bw.load(f"{task}-{architecture}-classroom")
+        log2 = model.predict(inputs)[0]
+        found = measured(truth, log2, gaussian) | {"mean": float(kl(truth, log2.double()).mean())}
         for column, key in (("entropy", "network"), ("kl", "kl"), ("tv", "tv"), ("mean", "mean")):
             assert after[name][column] == pytest.approx(found[key], abs=5.5e-4), (name, column)
     assert page.locator(".bw-multiples > div:visible svg").count() == 4
@@ -365,6 +560,12 @@ def test_stepping_through_training(page, task):
         compare(page, run.network(run.steps[i]))
     press(page, "later")
     compare(page, run.network(run.steps[14]))
+    page.evaluate("window.ticking = setInterval; window.setInterval = (act) => ticking(act, 1)")  # the test need not wait
+    press(page, "play-training")
+    page.wait_for_function("step => document.querySelector('.bw-explorer').dataset.moment === step", arg=str(run.steps[-1]))
+    page.wait_for_function("document.querySelector('[data-action=play-training]').textContent === 'Play'")
+    page.evaluate("window.setInterval = ticking")
+    compare(page, run.network(run.steps[-1]))
     course = page.locator("[data-part=training] [data-course]")
     course.wait_for()
     cost = [float(h) for h in course.get_attribute("data-course").split()]
@@ -380,6 +581,59 @@ def test_stepping_through_training(page, task):
         page.wait_for_function("document.querySelector('.bw-explorer').dataset.task === 'bijection'")
     page.wait_for_function("document.querySelector('.bw-explorer').dataset.moment === ''")
     assert shown(page) == pytest.approx(before, abs=1e-12)
+
+
+# ---- the address ---------------------------------------------------------------------------------------
+
+STATES = {
+    "bijection": "host.fresh(4, 3); host.act(p => p.ask(p.asked[7])); host.flip('1.2'); host.chooseHead(0, 3);",
+    "surprises": "host.comeBack(true); host.act(p => { p.next(); p.ask(p.asked[0]); }); host.showTogether(true); host.update();",
+    "hmm": "await host.choose('hmm'); host.act(p => p.move('transition', 1, 0, 61)); host.act(p => p.next(2)); host.flip('0');",
+    "recall": "await host.choose('recall'); host.fresh(5, 2); host.act(p => p.store(30)); await host.putBeside(host.rivals[1]);",
+    "regression": "await host.choose('regression'); host.fresh(6, 4); host.act(p => p.move(1, -2.2, 3.1)); host.act(p => p.ask(0.7));",
+    "training": "await host.training.arrive(); host.moment(7);",
+}  # fmt: skip
+LOOK = """root => { const {task, size, shown, exact, network, kl, tv, off, moment, head, from, looks} = root.dataset;
+  return {task, size, shown, exact, network, kl, tv, off, moment, head, from, looks}; }"""
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_an_address_opens_the_same_state(page, state):
+    """What is kept in the address as the reader moves things opens the same figure in another window."""
+    page.evaluate(f"async () => {{ const host = document.querySelector('.bw-explorer').playground; {STATES[state]} }}")
+    episode, look = root(page).evaluate(EPISODE), root(page).evaluate(LOOK)
+    page.wait_for_function("() => location.hash === bwState.hashOf(document.querySelector('.bw-explorer').playground)")
+    other = page.context.new_page()
+    other.goto(page.url)
+    other.wait_for_function("look => { const now = document.querySelector('.bw-explorer').dataset; return now.looks === look.looks && now.kl === look.kl; }", arg=look)
+    assert root(other).evaluate(LOOK) == look and root(other).evaluate(EPISODE) == episode
+    other.evaluate("location.hash = '#playground?task=bijection&shown=2&asked=1.1.1&map=0'")
+    other.get_by_role("alert").wait_for()
+    assert "could not be opened" in other.get_by_role("alert").text_content() and root(other).evaluate(EPISODE) == episode
+    other.close()
+
+
+def test_share_copies_the_address_or_shows_it(page, browser, tmp_path):
+    """Copied where the clipboard may be written; else it stands selected in a field."""
+    page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('not from a folder')); }")
+    page.locator("[data-action=share]").click()
+    field = page.locator(".bw-shared input")
+    field.wait_for()
+    assert field.input_value() == page.url and "#playground?task=bijection" in page.url
+    assert page.evaluate("getSelection().toString() || document.activeElement.value.slice(document.activeElement.selectionStart, document.activeElement.selectionEnd)") == page.url
+    press(page, "next")
+    assert field.is_hidden()  # it would be the address of what was shown before
+    write_page(tmp_path, [files()["bijection"]["main"]["file"]])
+    networks.write(tmp_path, files()["bijection"]["main"]["file"])
+    with served(tmp_path) as home:
+        context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
+        window = context.new_page()
+        window.goto(f"{home}/page.html")
+        window.locator("[data-action=share]").click()
+        window.locator(".bw-shared[data-copied=true]").wait_for()
+        assert "copied" in window.locator(".bw-shared").text_content() and window.locator(".bw-shared input").is_hidden()
+        assert window.evaluate("navigator.clipboard.readText()") == window.url
+        context.close()
 
 
 # ---- for everybody ---------------------------------------------------------------------------------
@@ -407,7 +661,7 @@ def test_by_keyboard_alone(page):
         page.keyboard.press("Enter")
     assert root(page).get_attribute("data-shown") == "9"
     focus = page.evaluate(FOCUS)  # nothing is left to show: the button is closed, the focus stays near
-    assert focus["inside"] and focus["name"] == "back"
+    assert focus["inside"] and focus["name"] == "play"
     walk("[data-token]")
     page.keyboard.press("Home")
     page.keyboard.press("ArrowRight")
@@ -479,7 +733,8 @@ def test_the_numbers_are_spoken_once_things_rest(page):
 
 def test_a_phone_shows_all_of_it(page):
     page.set_viewport_size({"width": 360, "height": 800})
-    states = ("host.fresh(0, 9)", "host.tour.go(4)", "host.choose('hmm')", "host.compare.arrive()", "host.training.arrive()", "host.choose('bijection', 'published')")
+    states = ("host.fresh(0, 9)", "host.tour.go(4)", "host.choose('hmm')", "host.compare.arrive()", "host.training.arrive()", "host.choose('bijection', 'published')",
+              "host.choose('recall')", "host.putBeside(host.rivals[0])", "host.compare.arrive()", "host.choose('regression')", "host.putBeside(host.rivals[0])", "host.compare.arrive()")
     for state in states:
         page.evaluate(f"async () => {{ const host = document.querySelector('.bw-explorer').playground; await {state}; }}")
         wide = page.evaluate("new Promise(r => requestAnimationFrame(() => requestAnimationFrame(() => r(document.documentElement.scrollWidth))))")
@@ -495,7 +750,8 @@ def test_axe_has_nothing_to_say(page, theme):
 
     page.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
     page.evaluate(AXE_SCRIPT)
-    for state in ("host.off.add('0.1'); host.off.add('2'); host.update(); await host.compare.arrive(); await host.tour.go(0)", "await host.choose('hmm'); await host.training.arrive()"):
+    for state in ("host.off.add('0.1'); host.off.add('2'); host.update(); await host.compare.arrive(); await host.tour.go(0)", "await host.choose('hmm'); await host.training.arrive()",
+                  "host.closePanels(); host.tour.end(); await host.choose('recall'); await host.putBeside(host.rivals[0])", "await host.choose('regression'); await host.putBeside(host.rivals[0]); await host.compare.arrive()"):
         page.evaluate(f"async () => {{ const host = document.querySelector('.bw-explorer').playground; {state}; }}")
         assert page.evaluate(AXE, {"structure": theme == "light", "colour": True, "frame": True, "kinds": []})["found"] == [], state
     page.evaluate("document.documentElement.dataset.theme = 'light'")

@@ -181,6 +181,45 @@ def test_every_step_of_the_tour_can_be_read(browser, compressing_home, size):
     window.close()
 
 
+# Of the step at hand: what is wrong with where its card stands, or with what its words are about.
+BESIDE = """() => {
+  const root = document.querySelector('.bw-play'), step = root.playground.tour.steps[+root.dataset.tour], wrong = [];
+  const part = root.querySelector(`[data-part=${step.part}]`), about = part.querySelector(step.about);
+  if (!about) return [`nothing is ${step.about}`];
+  const card = root.querySelector('.bw-tour').getBoundingClientRect(), seen = about.getBoundingClientRect();
+  const header = document.querySelector('.bd-header-article').getBoundingClientRect().bottom;
+  if (card.top < header || card.bottom > innerHeight + 1) wrong.push(`the card at ${card.top} to ${card.bottom}`);
+  if (seen.top < header || seen.bottom > innerHeight || seen.height < 10) wrong.push(`${step.about} at ${seen.top} to ${seen.bottom}`);
+  const apart = card.right <= seen.left || card.left >= seen.right || card.bottom <= seen.top || card.top >= seen.bottom;
+  if (!apart) wrong.push('the card lies over it');
+  return wrong;
+}"""
+
+
+@pytest.mark.parametrize("size", [(390, 660), (1024, 768), (1440, 900)])
+def test_no_step_of_the_tour_covers_what_it_is_about(browser, compressing_home, size):
+    """Docked beside the figure, or a sheet below it: the card and what its words are about are both in view."""
+    window = Reader(browser, compressing_home)
+    window.page.set_viewport_size({"width": size[0], "height": size[1]})
+    window.page.emulate_media(reduced_motion="reduce")
+    window.open(PAGE)
+    root = window.page.locator(MOUNT)
+    root.scroll_into_view_if_needed()
+    root.locator('[data-action="tour"]').click()
+    card, found = root.locator(".bw-tour"), {}
+    for i in range(10):
+        window.page.wait_for_function(ARRIVED, arg=i)
+        frames(window.page, 8)
+        wrong = window.page.evaluate(BESIDE)
+        found |= {i: wrong} if wrong else {}
+        if i == 0:
+            beside = card.bounding_box()["x"] >= root.locator("[data-part=answer]").evaluate("e => e.getBoundingClientRect().right")
+            assert beside == (size[0] > 1000)
+        root.locator("[data-action=tour-next]").click()
+    assert found == {} and card.is_hidden()
+    window.close()
+
+
 def test_no_width_of_a_window_cuts_it(browser, compressing_home):
     """From a phone to a large screen, and with the theme's own rule for wide cells this is noticed."""
     window = Reader(browser, compressing_home)
@@ -244,6 +283,17 @@ def test_two_playgrounds_of_a_notebook_share_scripts_and_weights(notebook_page, 
     assert [root.evaluate("root => +root.dataset.shown") for root in roots.all()] == [poster.SHOWN, poster.SHOWN + 1]
     ids = page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
     assert len(ids) == len(set(ids))
+
+
+def test_every_task_runs_in_a_notebook(browser):
+    """Weights come from the kernel, for a network beside the first too; there is no address that could be shared."""
+    with front_end(browser, [bw.widgets.playground()] * 2) as page:
+        root = page.locator(MOUNT).first
+        root.locator('[data-action="next"]').wait_for()
+        for task in ("hmm", "recall", "regression"):
+            kl = root.evaluate("async (root, task) => { await root.playground.choose(task); await root.playground.putBeside(root.playground.rivals[1]); return +root.dataset.beside; }", task)
+            assert kl > 0 and root.locator("[data-part=curve] .bw-line").count() == 2
+        assert root.locator("[data-action=share]").count() == 0 and "#" not in page.url
 
 
 def test_the_tour_can_be_read_in_a_notebook(browser):

@@ -214,7 +214,7 @@ def test_a_finger_moves_a_point_and_not_the_page(open_page):
 
 def test_a_wrong_script_is_caught(open_page, tmp_path):
     """The comparison above goes red if the script's arithmetic is off."""
-    script = tmp_path / "regression_explorer.js"
+    script = tmp_path / "explorer.js"  # explorers share it
     right = script.read_text("utf-8")
     assert right.count("noise ** 2 + p + 2 * q * t") == 1
     script.write_text(right.replace("noise ** 2 + p + 2 * q * t", "noise ** 2 + p + q * t"), "utf-8")

@@ -191,9 +191,31 @@
     return Math.max(0, (0.5 * (ratio + (mean - other) ** 2 / wide - 1 - Math.log(ratio))) / Math.LN2);
   }
 
+  // What is known about intercept and slope after some points [t, y]: a Gaussian. The prior is
+  // standard normal; precision = I + X'X / noise^2, mean = covariance X'y / noise^2.
+  function lineBelief(points, noise) {
+    let a = 1, b = 0, c = 1, u = 0, v = 0; // precision [[a, b], [b, c]], moment [u, v]
+    for (const [t, y] of points) {
+      a += 1 / noise ** 2;
+      b += t / noise ** 2;
+      c += (t * t) / noise ** 2;
+      u += y / noise ** 2;
+      v += (t * y) / noise ** 2;
+    }
+    const det = a * c - b * b;
+    const covariance = [[c / det, -b / det], [-b / det, a / det]];
+    const mean = [(c * u - b * v) / det, (a * v - b * u) / det];
+    return { mean, covariance };
+  }
+
+  // Mean and variance of the y that will be seen at t.
+  function linePredict({ mean, covariance: [[p, q], [, r]] }, t, noise) {
+    return [mean[0] + mean[1] * t, noise ** 2 + p + 2 * q * t + r * t * t];
+  }
+
   window.bwExplorer = {
     axes, button, chipInFocus, count, dragging, element, entropyBits, frame, gaussianEntropyBits, gaussianKlBits, generator, handOn,
-    klBits, normal, number, radios, range, roundUp, shuffled, slider, start, statusLine, tenth, text, trace, watchWidth,
+    klBits, lineBelief, linePredict, normal, number, radios, range, roundUp, shuffled, slider, start, statusLine, tenth, text, trace, watchWidth,
     within,
   };
 })();

@@ -68,11 +68,41 @@
     ];
   }
 
+  // ---- the recall tunnel ---------------------------------------------------------------------
+
+  // Distribution of the value at `key`, (n,), of pairs keys[i] -> values[i] that were stored: all on one value.
+  function recall(n, keys, values, key) {
+    const place = keys.indexOf(key);
+    if (place < 0) throw new Error(`key ${key} was not stored: only stored keys are asked`);
+    return unit(n, values[place]);
+  }
+
+  // ---- the regression tunnel, with x = (1, t) --------------------------------------------------
+
+  // Mean and variance of the y that will be seen at t, after some points [t, y]. What is read in single
+  // precision is known in single precision.
+  function regression(points, t, noise) {
+    const read = points.map((point) => point.map(Math.fround));
+    return bwExplorer.linePredict(bwExplorer.lineBelief(read, noise), Math.fround(t), noise);
+  }
+
   // ---- scores, in bits -----------------------------------------------------------------------
 
   const { entropyBits, klBits } = bwExplorer;
 
   const totalVariation = (p, q) => p.reduce((sum, v, i) => sum + Math.abs(v - q[i]), 0) / 2;
 
-  window.bwOracles = { bijection, entropyBits, hmmFilter, hmmInputs, klBits, totalVariation };
+  // The same of two Gaussians [mean, variance]: their densities cross where a quadratic vanishes.
+  function gaussianTotalVariation([mean, variance], [other, wide]) {
+    const normal = (x) => (1 + bwNetwork.erf(x / Math.SQRT2)) / 2;
+    const m = (other - mean) / Math.sqrt(variance), s2 = wide / variance, scale = Math.sqrt(s2);
+    if (Math.abs(s2 - 1) < 1e-9) return 2 * normal(Math.abs(m) / 2) - 1;
+    const a = 1 - 1 / s2, b = m / s2, root = Math.sqrt(Math.max(0, b * b + a * ((m * m) / s2 + Math.log(s2))));
+    const [low, high] = [(-b - root) / a, (-b + root) / a];
+    return Math.abs(normal(high) - normal(low) - normal((high - m) / scale) + normal((low - m) / scale));
+  }
+
+  window.bwOracles = {
+    bijection, entropyBits, gaussianTotalVariation, hmmFilter, hmmInputs, klBits, recall, regression, totalVariation,
+  };
 })();

@@ -2,19 +2,23 @@
 // shown now (the episode, the network, what is switched off) and puts the views together; tasks,
 // views, panels and the tour have files of their own. It mounts on every element
 // .bw-explorer[data-explorer="playground"]; what stands there before (a poster) stays until the first
-// answer can be drawn. data-small: one short figure; data-task: "bijection" or "hmm"; data-home: the
+// answer can be drawn. data-small: one short figure; data-task: a task of FILES; data-home: the
 // address of the page with the whole playground.
 (function () {
   "use strict";
 
   const { button, element, radios } = bwExplorer;
-  const { Bijection, Chain, FILES, STATES, count, measures, range } = bwTasks;
+  const { Bijection, Chain, FILES, KINDS, Line, Recall, STATES, count, measures, range, says } = bwTasks;
   const { bits, fine, mostSeen, number, part } = bwViews;
   const { megabytes } = bwPanels;
   const SIZES = { main: 10, published: 20 }; // keys of the two networks of the bijection
   const QUIET = 450; // milliseconds without a change before the numbers are spoken
+  const PACE = 900; // milliseconds of a step while it plays
   const MEMORY = 200; // changes that can be undone
   const SHOWN = ["value", "symbol"]; // kinds of tokens that an answer is made of
+  const MARKS = ["square", "up", "cross", "down"]; // of a network beside, by its place among its rivals
+  const TASKS = [["bijection", "bijection"], ["hidden chain (HMM)", "hmm"], ["recall", "recall"], ["regression", "regression"]];
+  const MOST = { hmm: STATES, recall: KINDS }; // outcomes
   let mounted = 0;
 
   // ---- fetching ------------------------------------------------------------------------------
@@ -65,19 +69,30 @@
     constructor(root, id, { small = false, task = "bijection", home = "", seed = 0, shown = 5 } = {}) {
       Object.assign(this, { root, id, small, home, kind: task, size: "main", off: new Set(), layer: 0, head: 0 });
       Object.assign(this, { pinned: null, cell: null, hovered: null, together: false, run: null, momentNow: null, past: [], networks: {} });
-      this.plays = { bijection: new Bijection(SIZES.main, seed), hmm: new Chain(seed) };
+      this.plays = Object.fromEntries(TASKS.map(([, kind]) => [kind, this.made(kind, "main", seed)]));
+      this.besides = {}; // by task, the entry of FILES of the network beside the first
       for (const play of Object.values(this.plays)) while (play.shown < shown && play.canNext) play.next();
       this.waiting = element("div", { class: "bw-waiting" });
       this.ready = this.begin();
     }
 
     get play() { return this.plays[this.kind]; }
-    get top() { return this.kind === "hmm" ? Math.log2(STATES) * 1.06 : Math.log2(this.play.V) * 1.06; }
+    get top() { return this.kind === "regression" ? 4 : Math.log2(MOST[this.kind] || this.play.V) * 1.06; }
+    // Other networks of this task, as far as they ship for what is played.
+    get rivals() { return this.size === "published" ? [] : [...FILES[this.kind].rivals, ...(this.play.comesBack ? [FILES.bijection.returning] : [])]; }
+    get beside() { return this.rivals.find((entry) => entry === this.besides[this.kind] && this.networks[entry.file]); }
     get canUndo() { return this.past.some((one) => one.kind === this.kind); }
     get network() { return this.run ? this.run.networks[this.momentNow] : this.networks[this.source]; }
-    get source() { return this.kind === "hmm" ? "hmm" : this.size; }
+    get source() { return this.nameOf(this.kind, this.size); }
     get networkName() { return this.run ? `transformer, ${count(this.run.steps[this.momentNow], "update")}` : "transformer"; }
     get from() { return Math.min(this.hovered ?? this.pinned ?? Infinity, this.play.tokens.length - 1); }
+    nameOf(kind, size) { return kind === "bijection" ? size : kind; }
+    has(kind, size) { return Boolean(FILES[kind]?.[size]?.file) && (kind !== "bijection" || size in SIZES); }
+    // A fresh episode of a task.
+    made(kind, size, seed, comesBack = false) {
+      if (kind === "bijection") return new Bijection(SIZES[size], seed, comesBack);
+      return new { hmm: Chain, recall: Recall, regression: Line }[kind](seed);
+    }
     stepWord = (i) => String(this.kind === "hmm" ? i + 1 : i);
 
     // Fetch the first network, then put the whole figure in the poster's place.
@@ -88,18 +103,34 @@
       try {
         this.build();
         this.update();
+        this.address?.follow();
       } catch (problem) {
         this.waiting.replaceChildren(element("p", { class: "bw-error", role: "alert" }, `The playground could not start: ${problem.message}`));
         throw problem;
       }
+      if (this.mini) this.watchAnswer();
       const theme = new MutationObserver(() => this.draw()); // small pictures are drawn in the theme's colour
       theme.observe(document.documentElement, { attributeFilter: ["data-theme"] });
       if (this.root.parentElement) theme.observe(this.root.parentElement, { attributeFilter: ["class"] });
       return this;
     }
 
+    // The small answer stands while the large one is above the window and something that changes it is in it.
+    watchAnswer() {
+      const seen = new Set(), controls = ["episode", "look", "training"].map((name) => this.root.querySelector(`[data-part=${name}]`));
+      let above = false;
+      const observer = new IntersectionObserver((entries) => {
+        for (const { target, isIntersecting, boundingClientRect } of entries) {
+          if (target === this.answerBox) above = !isIntersecting && boundingClientRect.bottom <= 100;
+          else seen[isIntersecting ? "add" : "delete"](target);
+        }
+        this.mini.field.hidden = !(above && seen.size);
+      }, { rootMargin: "-90px 0px 0px" });
+      for (const part of [this.answerBox, ...controls]) observer.observe(part);
+    }
+
     async need(kind, size) {
-      const name = kind === "hmm" ? "hmm" : size;
+      const name = this.nameOf(kind, size);
       if (!this.networks[name]) [this.networks[name]] = await load([FILES[kind][size]], this.waiting);
     }
 
@@ -108,7 +139,8 @@
     // ---- what the reader does ------------------------------------------------------------------
 
     // Change the episode and show it; later: at the next frame, as a hand drags faster than one can see.
-    act(change, { later = false, drag = false } = {}) {
+    act(change, { later = false, drag = false, plays = false } = {}) {
+      if (!plays) this.pause();
       if (!drag || !this.dragging) this.remember();
       this.dragging = drag;
       change(this.play);
@@ -122,7 +154,41 @@
       if (this.past.length > MEMORY) this.past.shift();
     }
 
+    // Step by step to the end, at a pace that can be followed; a second press stops it.
+    playOn() {
+      if (this.pace) {
+        this.pause();
+        return;
+      }
+      this.remember();
+      this.dragging = true; // the whole of it is undone at once
+      if (!this.play.canNext) this.goTo(0);
+      const step = () => {
+        if (!this.play.canNext || !this.root.isConnected) this.pause();
+        else this.act((play) => play.next(), { drag: true, plays: true });
+      };
+      this.pace = setInterval(step, PACE);
+      step();
+    }
+
+    pause() {
+      if (!this.pace) return;
+      clearInterval(this.pace);
+      this.pace = 0;
+      this.dragging = false;
+      if (this.seen) this.editors[this.kind].draw();
+    }
+
+    // To a step of the episode, back or on.
+    goTo(i, options = { drag: true, plays: true }) {
+      this.act((play) => {
+        while (play.questions - 1 > i && play.canBack) play.back();
+        while (play.questions - 1 < i && play.canNext) play.next();
+      }, options);
+    }
+
     undo() {
+      this.pause();
       const at = this.past.map((one) => one.kind).lastIndexOf(this.kind);
       if (at < 0) return;
       const [{ play }] = this.past.splice(at, 1);
@@ -138,8 +204,9 @@
     }
 
     fresh(seed, shown = 0) {
+      this.pause();
       this.remember();
-      const play = this.kind === "hmm" ? new Chain(seed) : new Bijection(SIZES[this.size], seed, this.play.comesBack);
+      const play = this.made(this.kind, this.size, seed, this.play.comesBack);
       while (play.shown < shown && play.canNext) play.next();
       this.replace(play);
     }
@@ -151,8 +218,9 @@
 
     // Another task or size, as soon as its network is here.
     async choose(kind, size = "main") {
+      this.pause();
       this.wanted = `${kind} ${size}`;
-      if (this.networks[kind === "hmm" ? "hmm" : size]) this.waiting.replaceChildren();
+      if (this.networks[this.nameOf(kind, size)]) this.waiting.replaceChildren();
       await this.need(kind, size);
       if (this.wanted !== `${kind} ${size}`) return;
       // What stays open would fetch its files for the new task, and nobody asked for those yet.
@@ -166,6 +234,14 @@
       }
       this.pinned = this.cell = null;
       this.update();
+    }
+
+    // Put another network of the task beside the first, as soon as it is here; null takes it away.
+    async putBeside(entry) {
+      const { kind } = this;
+      this.besides[kind] = entry;
+      if (entry && !this.networks[entry.file]) [this.networks[entry.file]] = await load([entry], this.waiting);
+      if (kind === this.kind) this.update();
     }
 
     // Switch a layer or a head, named "l" or "l.h". A head of a layer that is off comes back alone.
@@ -226,13 +302,16 @@
 
     // Ask the network, and measure every answer so far against the truth.
     ask() {
-      const { inputs } = this.play, { network } = this;
-      const ran = network.run(inputs, { off: this.off, patterns: true }), exact = this.play.exact();
-      this.seen = {
-        exact, answers: ran.probabilities, patterns: ran.patterns,
-        found: exact.map((truth, i) => measures(truth, ran.probabilities[i])),
-        whole: this.off.size ? network.run(inputs).probabilities : null,
-      };
+      const { play, network, beside } = this, { inputs, gaussian } = play, exact = play.exact();
+      const found = (answers) => exact.map((truth, i) => measures(truth, answers[i], gaussian));
+      const told = (answers) => ({ answers, found: found(answers) });
+      const ran = says(network, inputs, { off: this.off, patterns: true });
+      this.seen = { exact, ...told(ran.answers), patterns: ran.patterns, whole: null, beside: null };
+      if (this.off.size) this.seen.whole = told(says(network, inputs).answers);
+      if (beside) {
+        const i = this.rivals.indexOf(beside);
+        this.seen.beside = { ...told(says(this.networks[beside.file], inputs).answers), name: beside.name, kind: `bw-line-${i + 1}`, mark: MARKS[i] };
+      }
       if (!this.headChosen) {
         [this.layer, this.head] = headOnShown(ran.patterns, this.play.tokens);
         this.headChosen = this.play.shown > 0;
@@ -265,7 +344,10 @@
     build() {
       this.answer = bwViews.bars(this.small ? 200 : 240);
       this.measured = bwViews.measureList();
-      this.entropies = bwViews.curve(this.small ? 200 : 220);
+      this.entropies = bwViews.scrubbed(bwViews.curve(this.small ? 200 : 220), (i, grabbed) => {
+        if (grabbed) this.dragging = false; // what follows is undone by itself
+        if (i !== this.play.questions - 1) this.goTo(i, { drag: true, later: true });
+      });
       this.status = element("p", { class: "bw-status" });
       this.live = element("div", { class: "bw-live", role: "status", "aria-live": "polite" });
       this.question = element("span", {});
@@ -290,37 +372,66 @@
     }
 
     buildWhole() {
-      this.editors.hmm = bwPanels.chainEditor(this.id, this);
+      Object.assign(this.editors, { hmm: bwPanels.chainEditor(this.id, this), recall: bwPanels.recallEditor(this.id, this), regression: bwPanels.lineEditor(this.id, this) });
+      const change = (act, atOnce) => this.act(act, { later: !atOnce, drag: true });
+      this.figure = bwLine.lineFigure(300, {
+        grab: () => { this.dragging = false; }, add: (t, y) => this.act((play) => play.add(t, y)),
+        move: (i, t, y, atOnce) => change((play) => play.move(i, t, y), atOnce), ask: (t, atOnce) => change((play) => play.ask(t), atOnce),
+      });
+      this.answerBox = element("div", {});
+      this.mini = bwViews.miniature();
       this.board = bwViews.headBoard({ choose: (l, h) => this.chooseHead(l, h), head: (l, h) => this.flip(`${l}.${h}`), layer: (l) => this.flip(`${l}`) });
       this.strip = bwViews.tokenStrip({ look: (t) => this.look(t), pin: (t) => this.pin(t) });
       this.map = bwViews.matrix((t, s) => this.pin(t, s));
       this.compare = bwPanels.comparePanel(this);
       this.training = bwPanels.trainingPanel(this.id, this);
       this.tour = bwTour.tour(this);
+      if (!window.bwNotebook) {
+        this.address = bwState.keeper(this);
+        this.sharing = bwState.sharing(this.id, this);
+      }
       this.editing = element("div", {});
       this.lookWords = element("p", { class: "bw-look" });
       this.union = element("input", { type: "checkbox", id: `${this.id}-union`, "data-control": "union", onchange: () => { this.showTogether(this.union.checked); this.speak(); } });
       this.lit = button("All on", "all-on", () => this.allOn());
       const notice = bwNetwork.notice ? [element("p", { class: "bw-notice" }, bwNetwork.notice)] : [];
-      this.root.replaceChildren(this.header(), this.waiting, ...notice,
-        element("div", { class: "bw-columns" },
+      this.root.replaceChildren(this.header(), ...(this.sharing ? [this.sharing.field] : []), this.waiting, ...notice,
+        element("div", { class: "bw-stage" }, element("div", { class: "bw-hold" }, this.mini.field, element("div", { class: "bw-columns" },
+          part(this.id, "answer", this.question, this.answerLegend(), this.answerBox, this.measured.field, this.status),
           part(this.id, "episode", "The episode", this.editing),
-          part(this.id, "answer", this.question, this.answerLegend(), this.answer.field, this.measured.field, this.status),
           part(this.id, "curve", "How unsure, step by step", this.entropies.field),
           part(this.id, "look", "Where it looks", this.strip.field,
             element("label", { class: "bw-field", for: `${this.id}-union` }, this.union, " the largest look of any head"), this.lookWords, element("div", { class: "bw-board-line" },
             element("span", { class: "bw-hint" }, "Every head, by layer: a filled cell is a look. Choose one, or switch it off."), this.lit), this.board.field, this.map.field),
-          element("div", { class: "bw-panels" }, this.compare.field, this.training.field)),
-        this.tour.field, this.live);
+          element("div", { class: "bw-panels" }, this.compare.field, this.training.field))), this.tour.field),
+        this.live);
     }
 
     header() {
-      const tasks = radios(this.id, "task", "Task", [["bijection", "bijection"], ["hidden chain (HMM)", "hmm"]], this.kind,
+      const tasks = radios(this.id, "task", "Task", TASKS, this.kind,
         (kind) => this.choose(kind, "main"));
       const words = `${SIZES.published} keys, as published (${megabytes([FILES.bijection.published])})`;
       this.sizes = radios(this.id, "size", "Network", [[`${SIZES.main} keys`, "main"], [words, "published"]], this.size,
         (size) => this.choose("bijection", size));
-      return element("div", { class: "bw-controls bw-header" }, tasks, this.sizes, this.tour.opener);
+      return element("div", { class: "bw-controls bw-header" }, tasks, this.sizes, this.besideField(),
+        element("div", { class: "bw-buttons" }, ...(this.sharing ? [this.sharing.opener] : []), this.tour.opener));
+    }
+
+    // A menu of the networks that may stand beside the first.
+    besideField() {
+      this.menu = element("select", { id: `${this.id}-beside`, "data-control": "beside", onchange: () => this.putBeside(this.menu.value === "" ? null : this.rivals[+this.menu.value]) });
+      return (this.besideLine = element("div", { class: "bw-field" }, element("label", { for: this.menu.id }, "Beside it"), this.menu));
+    }
+
+    drawMenu() {
+      const { rivals } = this, names = rivals.map(({ name }) => name).join();
+      this.besideLine.hidden = !rivals.length;
+      if (this.menuNames !== names) {
+        this.menuNames = names;
+        this.menu.replaceChildren(element("option", { value: "" }, "no other network"),
+          ...rivals.map((entry, i) => element("option", { value: i }, `${entry.name} (${megabytes([entry])})`)));
+      }
+      this.menu.value = this.beside ? rivals.indexOf(this.beside) : "";
     }
 
     // ---- drawing -------------------------------------------------------------------------------
@@ -330,17 +441,43 @@
       const { play, seen } = this, now = play.questions - 1;
       this.editors[this.kind].draw();
       const rows = [{ p: seen.answers[now], kind: "bw-first", name: this.off.size ? "network with parts off" : "network" }];
-      if (seen.whole) rows.push({ p: seen.whole[now], kind: "bw-second", name: "whole network" });
+      if (seen.whole) rows.push({ p: seen.whole.answers[now], kind: "bw-second", name: "whole network" });
+      if (seen.beside) rows.push({ p: seen.beside.answers[now], kind: seen.beside.kind, name: seen.beside.name });
       this.question.textContent = play.title;
       this.drawKey(rows);
-      this.answer.draw({
-        truth: seen.exact[now], rows, labels: play.labels, title: "probability", below: play.outcome,
-        choose: this.kind === "bijection" && play.canNext && !this.small ? (value) => this.act((one) => one.answer(value)) : null,
-      });
-      this.measured.draw(this.now);
+      this.drawAnswer(rows, seen.exact[now]);
+      this.mini?.draw(play.gaussian, { truth: seen.exact[now], rows, labels: play.labels, title: "" }, this.now.divergence);
+      this.measured.draw(this.now, seen.beside && { ...seen.beside, found: seen.beside.found[now] });
       this.drawCurve();
       if (!this.small) this.drawWhole();
       this.note();
+    }
+
+    drawAnswer(rows, truth) {
+      const { play, answer, figure, answerBox } = this, view = play.gaussian ? figure : answer;
+      if (answerBox && view.field.parentElement !== answerBox) answerBox.replaceChildren(view.field);
+      if (play.gaussian) this.drawLine(rows, truth);
+      else answer.draw({ truth, rows, labels: play.labels, title: "probability", below: play.outcome, choose: this.chooser() });
+    }
+
+    // What a press on an outcome does, or null.
+    chooser() {
+      if (this.kind === "recall") return { open: () => true, choose: (value) => this.act((play) => play.store(value)) };
+      if (this.kind !== "bijection" || !this.play.canNext || this.small) return null;
+      return { open: (value) => this.play.possible(value), choose: (value) => this.act((play) => play.answer(value)) };
+    }
+
+    // What every network says of every t, and the truth.
+    drawLine(rows, truth) {
+      const { play } = this, sources = { "bw-first": [this.network, this.off], "bw-second": [this.network, new Set()] };
+      const band = ({ kind }) => {
+        const [network, off] = sources[kind] || [this.networks[this.beside.file]];
+        return bwLine.PLACES.map((t) => says(network, play.inputsAt(t), off ? { off } : {}).answers[play.shown]);
+      };
+      this.figure.draw({
+        points: play.known, asked: play.asked, truth, canAdd: play.canNext,
+        exact: bwLine.PLACES.map((t) => play.exactAt(t)), rows: rows.map((row) => ({ ...row, band: band(row) })),
+      });
     }
 
     drawKey(rows) {
@@ -353,10 +490,9 @@
     drawCurve() {
       const { play, seen } = this;
       const lines = [{ name: "network", kind: "bw-line-0", values: seen.found.map((one) => one.network) }];
-      if (seen.whole) {
-        const values = seen.exact.map((truth, i) => measures(truth, seen.whole[i]).network);
-        lines.unshift({ name: "whole network", kind: "bw-line-whole", mark: "square", values });
-      }
+      const values = (one) => one.found.map((at) => at.network);
+      if (seen.whole) lines.unshift({ name: "whole network", kind: "bw-line-whole", mark: "square", values: values(seen.whole) });
+      if (seen.beside) lines.unshift({ ...seen.beside, values: values(seen.beside) });
       const ahead = this.kind === "bijection" && !play.comesBack ? range(play.V).map((k) => Math.log2(play.V - k)) : null;
       this.entropies.draw({
         title: "entropy (bits)", below: play.xTitle, truth: seen.found.map((one) => one.exact),
@@ -368,7 +504,7 @@
       const { seen } = this, field = this.editors[this.kind].field;
       if (field.parentElement !== this.editing) this.editing.replaceChildren(field);
       this.markHeader();
-      this.status.textContent = this.words();
+      this.status.textContent = this.words(false);
       this.board.draw(seen.patterns, this.off);
       this.drawLook();
       this.compare.draw();
@@ -377,7 +513,8 @@
     }
 
     markHeader() {
-      this.sizes.hidden = this.kind === "hmm";
+      this.sizes.hidden = this.kind !== "bijection";
+      this.drawMenu();
       for (const input of this.root.querySelectorAll(".bw-header input[type=radio]")) {
         input.checked = input.value === this.kind || input.value === this.size;
       }
@@ -411,21 +548,24 @@
 
     // ---- words ---------------------------------------------------------------------------------
 
-    // One or two sentences that say all numbers.
-    words() {
+    // One or two sentences that say all numbers, or only what does not stand in the list of measures.
+    words(all = true) {
       const { now, play } = this;
       const names = [...this.off], heads = names.filter((name) => name.includes(".")).length, layers = names.length - heads;
       const parts = [...(heads ? [count(heads, "head")] : []), ...(layers ? [count(layers, "layer")] : [])].join(" and ");
-      const whole = this.seen.whole && measures(this.seen.exact[play.questions - 1], this.seen.whole[play.questions - 1]).divergence;
+      const at = play.questions - 1, { beside } = this.seen, whole = this.seen.whole?.found[at].divergence;
       const off = parts ? ` Switched off: ${parts}; the whole network's KL is ${bits(whole)}.` : "";
       const moment = this.run ? ` This is the network after ${count(this.run.steps[this.momentNow], "update")}.` : "";
+      const other = beside && all ? ` Beside it, ${beside.name}: entropy ${bits(beside.found[at].network)}, KL ${bits(beside.found[at].divergence)}.` : "";
       const again = play.again ? " This key was shown, so the answer is certain; in training no key ever came back." : "";
-      return `${play.place}: entropy ${bits(now.exact)} exact, ${bits(now.network)} network; KL ${bits(now.divergence)}, ` +
-        `total variation ${fine(now.variation)}.${again}${off}${moment}`;
+      const numbers = `: entropy ${bits(now.exact)} exact, ${bits(now.network)} network; KL ${bits(now.divergence)}, total variation ${fine(now.variation)}`;
+      return `${play.place}${all ? numbers : ""}.${other}${again}${off}${moment}`;
     }
 
     // Say the numbers once nothing has moved for a while.
     speak() {
+      this.address?.keep();
+      this.sharing?.moved();
       clearTimeout(this.speaking);
       this.speaking = setTimeout(() => {
         const words = this.small || !this.lookWords ? this.words() : `${this.words()} ${this.lookWords.textContent}`;
@@ -438,7 +578,7 @@
       const { now, play } = this;
       Object.assign(this.root.dataset, {
         task: this.kind, size: this.size, shown: play.shown, exact: now.exact, network: now.network, kl: now.divergence,
-        tv: now.variation, off: [...this.off].sort().join(" "), moment: this.run ? this.run.steps[this.momentNow] : "",
+        tv: now.variation, beside: this.seen.beside ? this.seen.beside.found[play.questions - 1].divergence : "", off: [...this.off].sort().join(" "), moment: this.run ? this.run.steps[this.momentNow] : "",
       });
     }
 

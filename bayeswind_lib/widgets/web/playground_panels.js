@@ -4,8 +4,8 @@
 (function () {
   "use strict";
 
-  const { button, element } = bwExplorer;
-  const { FILES, STATES, count, measures, range } = bwTasks;
+  const { button, element, number: signed } = bwExplorer;
+  const { FILES, KINDS, STATES, STORED, count, measures, range, says } = bwTasks;
   const { bars, bits, curve, fine, number } = bwViews;
 
   const megabytes = (entries) => `${(entries.reduce((sum, entry) => sum + entry.bytes, 0) / 1e6).toFixed(1)} MB`;
@@ -17,12 +17,14 @@
     const next = button(words, "next", () => host.act((play) => play.next()));
     const back = button("Back", "back", () => host.act((play) => play.back()));
     const undo = button("Undo", "undo", () => host.undo());
-    function draw(play) {
-      next.disabled = !play.canNext;
-      back.disabled = !play.canBack;
+    const play = button("Play", "play", () => host.playOn());
+    function draw({ canNext, canBack }) {
+      next.disabled = !canNext;
+      back.disabled = !canBack;
       undo.disabled = !host.canUndo;
+      play.textContent = host.pace ? "Pause" : "Play";
     }
-    return { buttons: [next, back], undo, draw };
+    return { buttons: [next, play, back], undo, draw };
   }
 
   // A number that repeats an episode, and a button that draws another.
@@ -63,7 +65,7 @@
     const again = element("input", { type: "checkbox", id: `${id}-again`, "data-control": "again", onchange: () => host.comeBack(again.checked) });
     const more = element("div", { class: "bw-buttons" }, ...steps.buttons, steps.undo, over);
     const surprise = element("label", { class: "bw-field", for: `${id}-again` }, again, " Surprises: a key may come back");
-    const field = host.small ? element("div", {}, element("div", { class: "bw-buttons" }, ...steps.buttons), told)
+    const field = host.small ? element("div", {}, element("div", { class: "bw-buttons" }, ...steps.buttons.filter((node) => node.dataset.action !== "play")), told)
       : element("div", { class: "bw-editor" }, element("div", { class: "bw-label" }, "Ask a key"), keys.field, asked, values.field, more, told, seed.field, surprise);
 
     function draw() {
@@ -125,6 +127,64 @@
         node.disabled = !play.canNext;
       });
       told.textContent = `Seen: ${play.symbols.join(", ")}.`;
+    }
+    return { field, draw };
+  }
+
+  // ---- recall's episode, and regression's -----------------------------------------------------------
+
+  function recallEditor(id, host) {
+    const keys = chipRow("key", "Stored pairs: ask a key", (i) => host.act((play) => play.ask(play.keys[i])));
+    const steps = stepButtons(host, "Next question");
+    const over = button("Start over", "restart", () => host.act((play) => { play.shown = 0; }));
+    const seed = seedField(id, host, "Random episode");
+    const value = element("select", { id: `${id}-stored`, "data-control": "stored", onchange: () => host.act((play) => play.store(+value.value)) },
+      ...range(KINDS).map((v) => element("option", { value: v }, String(v))));
+    const label = element("label", { for: `${id}-stored` }), told = element("p", { class: "bw-pairs" });
+    const field = element("div", { class: "bw-editor" }, element("div", { class: "bw-label" }, "Stored pairs: ask a key"), keys.field,
+      element("div", { class: "bw-field" }, label, value), element("p", { class: "bw-hint" }, "A press on a value in the figure stores that one."),
+      element("div", { class: "bw-buttons" }, ...steps.buttons, steps.undo, over), told, seed.field);
+
+    function draw() {
+      const { play } = host;
+      steps.draw(play);
+      seed.draw(play);
+      over.disabled = !play.shown;
+      label.textContent = `Value stored with key ${play.key}`;
+      value.value = play.valueOf(play.key);
+      told.textContent = play.shown ? `Asked so far: ${play.asked.slice(0, play.shown).join(", ")}. No answer is shown.` : "All pairs are stored before the first question.";
+      keys.draw(STORED, (node, i) => {
+        const key = play.keys[i], done = play.wasAsked(key);
+        node.textContent = `${key} \u2192 ${play.values[i]}`;
+        node.disabled = done;
+        node.setAttribute("aria-pressed", String(key === play.key));
+        node.setAttribute("aria-label", `${node.textContent}: key and value of pair ${i + 1}${done ? ", asked before" : ""}`);
+      });
+      keys.field.classList.add("bw-wide-chips");
+    }
+    return { field, draw };
+  }
+
+  function lineEditor(id, host) {
+    const steps = stepButtons(host, "Next point, drawn");
+    const over = button("Start over", "restart", () => host.act((play) => { play.shown = 0; }));
+    const seed = seedField(id, host, "Random line");
+    const asked = bwExplorer.slider(id, "asked", "Asked at t", [-bwTasks.REACH, bwTasks.REACH, 0.1], 0, (t) => host.act((play) => play.ask(t), { later: true, drag: true }));
+    asked.input.addEventListener("pointerdown", () => { host.dragging = false; });
+    const told = element("p", { class: "bw-pairs" });
+    const field = element("div", { class: "bw-editor" },
+      element("p", { class: "bw-hint" }, "Drag a point, or the line that is asked; a press elsewhere in the figure adds a point. By keyboard: arrow keys on a point."),
+      asked.field, element("div", { class: "bw-buttons" }, ...steps.buttons, steps.undo, over), told, seed.field,
+      element("p", { class: "bw-hint" }, "A hidden line, intercept and slope each drawn from N(0, 1), gives every y with a standard deviation of 0.5. In training a network read both numbers of x at random; here the first is always 1."));
+
+    function draw() {
+      const { play } = host;
+      steps.draw(play);
+      seed.draw(play);
+      over.disabled = !play.shown;
+      asked.input.value = play.asked;
+      asked.output.textContent = signed(play.asked, 1);
+      told.textContent = play.shown ? `Known (t, y): ${play.known.map(([t, y]) => `(${signed(t, 1)}, ${signed(y, 1)})`).join(", ")}.` : "No point is known yet.";
     }
     return { field, draw };
   }
@@ -194,21 +254,24 @@
     const entropies = curve(240), table = element("table", { class: "bw-compared" });
     const charts = [];
     const multiples = element("div", { class: "bw-multiples" });
-    const needs = () => (host.size === "published" ? "The other networks learned 10 keys: choose 10 keys to compare them." : rivals());
-    const rivals = () => [...FILES[host.kind].rivals, ...(host.play.comesBack ? [FILES.bijection.returning] : [])];
+    const needs = () => (host.size === "published" ? "The other networks learned 10 keys: choose 10 keys to compare them." : host.rivals);
 
     function answersOf(networks) {
       const { play, seen } = host;
-      const others = rivals().map(({ name }, i) => ({ name, answers: networks[i].run(play.inputs).probabilities }));
+      const others = host.rivals.map(({ name }, i) => ({ name, answers: says(networks[i], play.inputs).answers }));
       return [{ name: host.networkName, answers: seen.answers }, ...others].map((one, i) => ({
-        ...one, kind: COLOURS[i], mark: MARKS[i], found: seen.exact.map((truth, k) => measures(truth, one.answers[k])),
+        ...one, kind: COLOURS[i], mark: MARKS[i], found: seen.exact.map((truth, k) => measures(truth, one.answers[k], play.gaussian)),
       }));
     }
 
     function addChart() {
-      const { field: box, draw } = bars(130, 36), words = element("div", { class: "bw-multiple-name" });
-      const field = element("div", {}, words, box);
-      charts.push({ field, words, draw });
+      const both = { true: bwLine.density(130, 36), false: bars(130, 36) }, words = element("div", { class: "bw-multiple-name" });
+      const field = element("div", {}, words);
+      charts.push({ field, words, draw(what) {
+        const { field: box, draw } = both[Boolean(host.play.gaussian)];
+        if (box.parentElement !== field) field.replaceChildren(words, box);
+        draw(what);
+      } });
       multiples.append(field);
     }
 
@@ -248,15 +311,39 @@
   // The network as it was at many moments of its training; the whole figure follows the slider.
   function trainingPanel(id, host) {
     const course = curve(210), told = element("p", { class: "bw-hint" });
-    const slide = bwExplorer.slider(id, "moment", "Updates done", [0, 0], 0, (i) => host.moment(i));
-    const earlier = button("Earlier", "earlier", () => host.moment(host.momentNow - 1));
-    const later = button("Later", "later", () => host.moment(host.momentNow + 1));
-    const needs = () => (host.size === "published" ? "The run that was kept learned 10 keys: choose 10 keys to step through it." : [FILES[host.kind].run]);
+    const slide = bwExplorer.slider(id, "moment", "Updates done", [0, 0], 0, (i) => go(i));
+    const earlier = button("Earlier", "earlier", () => go(host.momentNow - 1));
+    const later = button("Later", "later", () => go(host.momentNow + 1));
+    const go = (i) => {
+      stop();
+      host.moment(i);
+    };
+    const play = button("Play", "play-training", () => (timer ? stop() : start()));
+    let timer = 0;
+
+    // From moment to moment to the end, at a pace that can be followed; a second press stops it.
+    function start() {
+      if (host.momentNow === host.run.steps.length - 1) host.moment(0);
+      timer = setInterval(() => {
+        if (!host.run || !play.isConnected) stop();
+        else host.moment(host.momentNow + 1);
+        if (timer && host.momentNow === host.run.steps.length - 1) stop();
+      }, 700);
+      play.textContent = "Pause";
+    }
+
+    function stop() {
+      clearInterval(timer);
+      timer = 0;
+      play.textContent = "Play";
+    }
+    const needs = () => (host.size === "published" ? "The run that was kept learned 10 keys: choose 10 keys to step through it."
+      : FILES[host.kind].run ? [FILES[host.kind].run] : "No run of this task was kept. Those of the bijection and of the hidden chain were.");
     let waiting = 0;
 
     function shown([run], body) {
       if (!body.contains(course.field)) {
-        body.replaceChildren(element("div", { class: "bw-controls" }, slide.field, element("div", { class: "bw-buttons" }, earlier, later)), told, course.field);
+        body.replaceChildren(element("div", { class: "bw-controls" }, slide.field, element("div", { class: "bw-buttons" }, play, earlier, later)), told, course.field);
       }
       if (host.run !== run) {
         host.follow(run);
@@ -277,7 +364,7 @@
       const { play, seen } = host;
       if (!seen || host.run !== run) return;
       const cost = run.networks.map((network) => {
-        const answers = network.run(play.inputs).probabilities;
+        const { answers } = says(network, play.inputs);
         return mean(seen.exact.map((truth, k) => measures(truth, answers[k]).divergence));
       });
       told.textContent = `A network of the same kind, kept at ${run.steps.length} moments of its training; the whole figure shows it. After ${count(run.steps[now], "update")} it is ${bits(cost[now])} from the truth, on average over this episode so far; ` +
@@ -288,8 +375,11 @@
       });
       course.field.dataset.course = cost.map((h) => h.toFixed(6)).join(" ");
     }
-    return opening(host, "training", "Step through its training", needs, shown, () => host.follow(null));
+    return opening(host, "training", "Step through its training", needs, shown, () => {
+      stop();
+      host.follow(null);
+    });
   }
 
-  window.bwPanels = { bijectionEditor, chainEditor, comparePanel, megabytes, trainingPanel };
+  window.bwPanels = { bijectionEditor, chainEditor, comparePanel, lineEditor, megabytes, recallEditor, trainingPanel };
 })();

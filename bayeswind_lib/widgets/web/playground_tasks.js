@@ -4,7 +4,7 @@
 (function () {
   "use strict";
 
-  const { count, generator, range, shuffled } = bwExplorer;
+  const { count, generator, normal, number, range, shuffled, tenth, within } = bwExplorer;
 
   // Every file that the playground may ask for, with its size in bytes, so that a reader knows it
   // before the download. Strict JSON: Python reads it too, and writes these files into the site.
@@ -28,17 +28,46 @@
         {"name": "LSTM", "file": "hmm-lstm-classroom-seed0", "bytes": 160694},
         {"name": "Mamba", "file": "hmm-mamba-classroom-seed0", "bytes": 77022}
       ]
+    },
+    "recall": {
+      "main": {"file": "recall-transformer-classroom-curriculum-rotary-seed1", "bytes": 184080},
+      "rivals": [
+        {"name": "transformer without a curriculum", "file": "recall-transformer-classroom-seed0", "bytes": 178944},
+        {"name": "LSTM", "file": "recall-lstm-classroom-seed0", "bytes": 176200},
+        {"name": "Mamba", "file": "recall-mamba-classroom-seed0", "bytes": 84176}
+      ]
+    },
+    "regression": {
+      "main": {"file": "regression-transformer-classroom-seed0", "bytes": 165980},
+      "rivals": [
+        {"name": "MLP that sees one token", "file": "regression-mlp-classroom-seed0", "bytes": 146940},
+        {"name": "LSTM", "file": "regression-lstm-classroom-seed0", "bytes": 158460},
+        {"name": "Mamba", "file": "regression-mamba-classroom-seed0", "bytes": 75948}
+      ]
     }
   };
 
   const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
 
-  // How far a network's answer is from the truth: bits, and probability for `variation`.
-  function measures(truth, answer) {
+  // How far a network's answer is from the truth: bits, and probability for `variation`. Answers are
+  // distributions, or of a gaussian outcome [mean, variance].
+  function measures(truth, answer, gaussian = false) {
+    if (gaussian) {
+      return {
+        exact: bwExplorer.gaussianEntropyBits(truth[1]), network: bwExplorer.gaussianEntropyBits(answer[1]),
+        divergence: bwExplorer.gaussianKlBits(truth, answer), variation: bwOracles.gaussianTotalVariation(truth, answer),
+      };
+    }
     return {
       exact: bwOracles.entropyBits(truth), network: bwOracles.entropyBits(answer),
       divergence: bwOracles.klBits(truth, answer), variation: bwOracles.totalVariation(truth, answer),
     };
+  }
+
+  // What a network says at every question of some inputs: {answers, patterns}, answers as in `measures`.
+  function says(network, inputs, options) {
+    const { probabilities, logits, patterns } = network.run(inputs, options);
+    return { answers: probabilities || logits.map(([mean, log]) => [mean, Math.exp(log)]), patterns };
   }
 
   // ---- bijection -----------------------------------------------------------------------------
@@ -149,6 +178,7 @@
       this.emission = range(STATES).map(() => drawRow(random));
       this.chance = range(SYMBOLS).map(() => random());
       this.symbols = [];
+      this.later = []; // symbols that were taken back, the next one last
       this.next();
     }
 
@@ -170,9 +200,14 @@
       return range(STATES).map((o) => moved.reduce((sum, p, s) => sum + p * this.E[s][o], 0));
     }
 
-    // One more symbol: the one given, or one drawn with the chances that `coming` says.
-    next(symbol = this.drawn) { if (this.canNext) this.symbols.push(symbol); }
-    back() { if (this.canBack) this.symbols.pop(); }
+    // One more symbol: the one given, the one taken back, or one drawn with the chances that `coming` says.
+    next(symbol) {
+      if (!this.canNext) return;
+      if (symbol !== undefined) this.later = [];
+      this.symbols.push(symbol ?? this.later.pop() ?? this.drawn);
+    }
+
+    back() { if (this.canBack) this.later.push(this.symbols.pop()); }
 
     get drawn() {
       const [first, second] = this.coming, place = this.chance[this.shown];
@@ -180,9 +215,12 @@
     }
 
     // Begin again with this chain, at a symbol of the reader's.
-    restart(symbol) { this.symbols = [symbol]; }
+    restart(symbol) { Object.assign(this, { symbols: [symbol], later: [] }); }
 
-    move(which, row, at, place) { this[which][row] = moveBorder(this[which][row], at, place); }
+    move(which, row, at, place) {
+      this[which][row] = moveBorder(this[which][row], at, place);
+      this.later = [];
+    }
 
     get inputs() { return bwOracles.hmmInputs(this.T, this.E, this.symbols); }
 
@@ -200,11 +238,139 @@
 
     copy() {
       return Object.assign(Object.create(Chain.prototype), this, {
-        symbols: [...this.symbols], chance: [...this.chance],
+        symbols: [...this.symbols], later: [...this.later], chance: [...this.chance],
         transition: this.transition.map((row) => [...row]), emission: this.emission.map((row) => [...row]),
       });
     }
   }
 
-  window.bwTasks = { FILES, STATES, SYMBOLS, LEAST, Bijection, Chain, count, measures, moveBorder, range };
+  // ---- recall --------------------------------------------------------------------------------
+
+  const STORED = 8, KINDS = 32; // pairs stored, and how many keys, and values, there are
+  const STORE = 1, QUERY = 3, SEP = 4, FIRST_KEY = 10, FIRST_VALUE = FIRST_KEY + KINDS; // tokens; PAD is 0
+
+  // Pairs that are stored all at once, then asked one after another, each key once. `asked` is their order;
+  // key asked[shown] is asked now.
+  class Recall {
+    constructor(seed) {
+      const random = generator(seed);
+      const [keys, values] = [0, 0].map(() => shuffled(KINDS, random).slice(0, STORED));
+      Object.assign(this, { kind: "recall", seed, keys, values, shown: 0, asked: shuffled(STORED, random).map((i) => keys[i]) });
+    }
+
+    get labels() { return range(KINDS).map(String); }
+    get limit() { return STORED; }
+    get questions() { return this.shown + 1; }
+    get key() { return this.asked[this.shown]; }
+    get canNext() { return this.shown < STORED - 1; }
+    get canBack() { return this.shown > 0; }
+
+    valueOf(key) { return this.values[this.keys.indexOf(key)]; }
+    wasAsked(key) { return this.asked.slice(0, this.shown).includes(key); }
+    next() { if (this.canNext) this.shown += 1; }
+    back() { if (this.canBack) this.shown -= 1; }
+
+    // Ask another key now; it changes places with the one planned.
+    ask(key) {
+      if (this.wasAsked(key)) return;
+      this.asked[this.asked.indexOf(key)] = this.key;
+      this.asked[this.shown] = key;
+    }
+
+    // Let this value be the one stored with the key asked now; a pair that had it gets the other.
+    store(value) {
+      const place = this.keys.indexOf(this.key), other = this.values.indexOf(value);
+      if (other >= 0) this.values[other] = this.values[place];
+      this.values[place] = value;
+    }
+
+    exactAt(i) { return [...bwOracles.recall(KINDS, this.keys, this.values, this.asked[i])]; }
+    exact() { return range(this.questions).map((i) => this.exactAt(i)); }
+
+    get inputs() {
+      return [...this.keys.flatMap((key, i) => [STORE, FIRST_KEY + key, SEP, FIRST_VALUE + this.values[i]]),
+        ...this.asked.slice(0, this.questions).flatMap((key) => [QUERY, FIRST_KEY + key, 0])];
+    }
+
+    get tokens() {
+      const mark = (short, long) => ({ short, long, kind: "header" });
+      return [...this.keys.flatMap((key, i) => [mark("S", `mark before pair ${i + 1}`), { short: `k${key}`, long: `key ${key} of pair ${i + 1}`, kind: "key" },
+        mark(":", `mark within pair ${i + 1}`), { short: `v${this.values[i]}`, long: `value ${this.values[i]} of pair ${i + 1}`, kind: "value" }]),
+      ...this.asked.slice(0, this.questions).flatMap((key, i) => [mark("Q", `mark before question ${i + 1}`),
+        { short: `k${key}`, long: `key ${key}, asked ${i < this.shown ? "before" : "now"}`, kind: "key" }, mark("?", `where question ${i + 1} is answered`)])];
+    }
+
+    get title() { return `Which value was stored with key ${this.key}?`; }
+    get place() { return `Key ${this.key}, question ${this.questions} of ${STORED}`; }
+    get xTitle() { return "questions asked before"; }
+    get outcome() { return "value"; }
+
+    copy() {
+      return Object.assign(Object.create(Recall.prototype), this, { keys: [...this.keys], values: [...this.values], asked: [...this.asked] });
+    }
+  }
+
+  // ---- regression ----------------------------------------------------------------------------
+
+  const POINTS = 10, NOISE = 0.5, REACH = 3, TALL = 5; // the figure shows t from -REACH to REACH, y from -TALL to TALL
+
+  // Points [t, y] around a hidden line y = w0 + w1 t: the regression tunnel with x = (1, t). `shown` of them are
+  // known, and the y at the next one's t is asked. All numbers are tenths.
+  class Line {
+    constructor(seed) {
+      const random = generator(seed), [level, slope] = [normal(random), normal(random)];
+      Object.assign(this, { kind: "regression", gaussian: true, seed, shown: 0, line: [level, slope] });
+      this.points = range(POINTS).map(() => this.drawn(tenth(within(normal(random), REACH)), normal(random)));
+    }
+
+    drawn(t, noise) { return [t, tenth(within(this.line[0] + this.line[1] * t + NOISE * noise, TALL))]; }
+
+    get limit() { return POINTS; }
+    get questions() { return this.shown + 1; }
+    get known() { return this.points.slice(0, this.shown); }
+    get asked() { return this.points[this.shown][0]; }
+    get canNext() { return this.shown < POINTS - 1; }
+    get canBack() { return this.shown > 0; }
+
+    next() { if (this.canNext) this.shown += 1; }
+    back() { if (this.canBack) this.shown -= 1; }
+
+    // Put point i there; ask at another t, where y is as far from the line as it was; add a point.
+    move(i, t, y) { this.points[i] = [tenth(within(t, REACH)), tenth(within(y, TALL))]; }
+    ask(t) {
+      const [before, y] = this.points[this.shown];
+      this.move(this.shown, t, y + this.line[1] * (tenth(within(t, REACH)) - before));
+    }
+    add(t, y) {
+      if (!this.canNext) return;
+      this.move(this.shown, t, y);
+      this.next();
+    }
+
+    // Exact [mean, variance] of y at any t, given the points known.
+    exactAt(t, known = this.known) { return bwOracles.regression(known, t, NOISE); }
+    exact() { return range(this.questions).map((i) => this.exactAt(this.points[i][0], this.points.slice(0, i))); }
+
+    // What a network reads if t is asked: x, y, ..., x, where x is [1, t, 0, 1, 0] and y is [0, 0, y, 0, 1].
+    inputsAt(t) { return [...this.known.flatMap(([at, y]) => [[1, at, 0, 1, 0], [0, 0, y, 0, 1]]), [1, t, 0, 1, 0]]; }
+    get inputs() { return this.inputsAt(this.asked); }
+
+    get tokens() {
+      return [...this.known.flatMap(([t, y], i) => [
+        { short: `t ${number(t, 1)}`, long: `t ${number(t, 1)} of point ${i + 1}`, kind: "key" }, { short: `y ${number(y, 1)}`, long: `y ${number(y, 1)} of point ${i + 1}`, kind: "value" },
+      ]), { short: `t ${number(this.asked, 1)}`, long: `t ${number(this.asked, 1)}, asked now`, kind: "key" }];
+    }
+
+    get labels() { return []; }
+    get title() { return `Which y follows at t = ${number(this.asked, 1)}?`; }
+    get place() { return `At t = ${number(this.asked, 1)}, after ${count(this.shown, "point")}`; }
+    get xTitle() { return "points shown before the question"; }
+    get outcome() { return "y"; }
+
+    copy() { return Object.assign(Object.create(Line.prototype), this, { points: this.points.map((point) => [...point]) }); }
+  }
+
+  window.bwTasks = {
+    FILES, KINDS, STATES, STORED, SYMBOLS, LEAST, POINTS, REACH, TALL, Bijection, Chain, Line, Recall, count, measures, moveBorder, range, says,
+  };
 })();

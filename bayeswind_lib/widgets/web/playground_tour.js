@@ -12,8 +12,8 @@
 
   // Divergence at the question at hand, without one head.
   function without(host, name) {
-    const now = host.play.questions - 1, ran = host.network.run(host.play.inputs, { off: new Set([name]) });
-    return measures(host.seen.exact[now], ran.probabilities[now]).divergence;
+    const now = host.play.questions - 1, { answers } = bwTasks.says(host.network, host.play.inputs, { off: new Set([name]) });
+    return measures(host.seen.exact[now], answers[now]).divergence;
   }
 
   // The head without which the answer at hand is worst.
@@ -36,31 +36,31 @@
   // The row of a network in the table that compares.
   const rowOf = (host, name) => host.root.querySelector(`[data-network="${name}"] [data-value=kl]`)?.textContent;
 
-  // part: what the ring is around; set: brings the figure there; later: what has to be fetched first,
+  // part: what the ring is around; about: what of it the words are about, in full view beside the card; set: brings the figure there; later: what has to be fetched first,
   // after which the words are said again; say: what is to be seen.
   const STEPS = [
     {
-      title: "Nothing is known", part: "answer", set: (host) => bijection(host, 0),
+      title: "Nothing is known", part: "answer", about: ".bw-chart", set: (host) => bijection(host, 0),
       say: ({ play, now }) => `A hidden one-to-one map sends ${play.V} keys to ${play.V} values. No pair is shown, so every value is equally ` +
         `probable: ${bits(now.exact)}. Dashed: the exact answer. Blue: a trained transformer, which runs in this page. It says ${bits(now.network)}.`,
     },
     {
-      title: "A pair rules a value out", part: "answer", set: (host) => bijection(host, 1),
+      title: "A pair rules a value out", part: "answer", about: ".bw-chart", set: (host) => bijection(host, 1),
       say: ({ play, now, seen }) => `Key ${play.pairs[0][0]} has value ${play.pairs[0][1]}. No other key can have it: its bar is gone from the exact ` +
         `answer, and the network gives it ${number(seen.answers[1][play.pairs[0][1]], 4)}. Entropy falls to ${bits(now.exact)}; the network says ${bits(now.network)}.`,
     },
     {
-      title: "The staircase", part: "curve", set: (host) => bijection(host, 7),
+      title: "The staircase", part: "curve", about: ".bw-chart", set: (host) => bijection(host, 7),
       say: ({ play, now }) => `After ${play.shown} pairs ${play.V - play.shown} values are left. The dashed stairs are the exact entropy; ` +
         `the dots are the network's. Here: ${bits(now.exact)} and ${bits(now.network)}.`,
     },
     {
-      title: "Measured in bits", part: "answer", set: (host) => bijection(host, 7),
+      title: "Measured in bits", part: "answer", about: ".bw-measures", set: (host) => bijection(host, 7),
       say: ({ now }) => "Equal entropies do not make equal beliefs. KL divergence says how many bits the network's answer costs beyond the truth: " +
         `${bits(now.divergence)}. Total variation is the share of probability in the wrong place: ${fine(now.variation)}.`,
     },
     {
-      title: "Where it looks", part: "look",
+      title: "Where it looks", part: "look", about: ".bw-strip",
       async set(host) {
         await bijection(host, 5);
         host.chooseHead(...bwPlayground.headOnShown(host.seen.patterns, host.play.tokens));
@@ -74,7 +74,7 @@
       },
     },
     {
-      title: "Switch a head off", part: "answer",
+      title: "Switch a head off", part: "answer", about: ".bw-chart",
       async set(host) {
         await bijection(host, 7);
         const name = mostNeeded(host);
@@ -83,11 +83,11 @@
         host.update();
       },
       say: (host) => `Of all heads, this answer needs ${[...host.off][0]} most. With it off, KL rises from ` +
-        `${bits(measures(host.seen.exact[host.play.shown], host.seen.whole[host.play.shown]).divergence)} to ${bits(host.now.divergence)}. ` +
+        `${bits(host.seen.whole.found[host.play.shown].divergence)} to ${bits(host.now.divergence)}. ` +
         "Grey: the whole network. \u201cAll on\u201d, under \u201cWhere it looks\u201d, mends it.",
     },
     {
-      title: "Not every network can", part: "compare",
+      title: "Not every network can", part: "compare", about: ".bw-compared",
       set: (host) => bijection(host, 7),
       later: (host) => host.compare.arrive(),
       say: (host) => "The same episode, other networks. One that sees a single token cannot know what was shown. " + (rowOf(host, "LSTM")
@@ -95,7 +95,7 @@
         : "They are on their way."),
     },
     {
-      title: "A surprise", part: "answer",
+      title: "A surprise", part: "answer", about: ".bw-chart",
       async set(host) {
         await bijection(host, 3, true);
         host.act((play) => play.ask(play.asked[0]));
@@ -105,7 +105,7 @@
         `${bits(now.divergence)} from the truth. It learned what its episodes asked, no more.`,
     },
     {
-      title: "How it was learned", part: "training",
+      title: "How it was learned", part: "training", about: ".bw-slider",
       set: (host) => bijection(host, 7),
       async later(host) {
         await host.training.arrive();
@@ -115,7 +115,7 @@
         "the bars, the stairs and the looks all follow." : "The network was kept at many moments of its training; they are on their way."),
     },
     {
-      title: "A belief that moves", part: "episode",
+      title: "A belief that moves", part: "episode", about: "[data-matrix=T]",
       async set(host) {
         host.closePanels();
         await host.choose("hmm", "main");
@@ -143,12 +143,26 @@
     // The frame of a notebook's output may have no edge to stick to: there the card stands in what is lit.
     const stand = (part) => (part.matches("details") ? part.before(field) : part.prepend(field));
     const partOf = (name) => host.root.querySelector(`[data-part=${name}]`);
-    const bring = (name) => (window.bwNotebook ? field : partOf(name)).scrollIntoView({ block: "start", behavior: calm() ? "auto" : "smooth" });
+
+    // Scroll so that what a step is about stands below the page's header and above the card, where that is a sheet.
+    function bring({ part, about }) {
+      const behavior = calm() ? "auto" : "smooth";
+      if (window.bwNotebook) {
+        field.scrollIntoView({ block: "start", behavior });
+        return;
+      }
+      const whole = partOf(part), seen = whole.querySelector(about) || whole, { top, bottom } = seen.getBoundingClientRect();
+      const docked = getComputedStyle(field.parentElement).display === "grid";
+      const least = parseFloat(getComputedStyle(whole).scrollMarginTop), most = window.innerHeight - (docked ? 0 : field.offsetHeight);
+      const above = Math.min(top - whole.getBoundingClientRect().top, Math.max(0, most - least - (bottom - top) - 8)); // the part's name too, if there is room
+      window.scrollBy({ top: top - above - least, behavior });
+    }
 
     async function go(to) {
       const first = at < 0, step = STEPS[to];
       at = to;
       field.hidden = false;
+      host.root.classList.add("bw-touring");
       opener.setAttribute("aria-expanded", "true");
       await step.set(host);
       if (at !== to) return; // the reader went on meanwhile
@@ -160,12 +174,12 @@
       light(step.part);
       if (window.bwNotebook) stand(partOf(step.part));
       if (first || document.activeElement === document.body) next.focus({ preventScroll: true });
-      bring(step.part);
+      bring(step);
       Object.assign(host.root.dataset, { tour: to });
       step.later?.(host).then(() => {
         if (at !== to) return;
         words.textContent = step.say(host);
-        bring(step.part); // it has grown
+        bring(step); // it has grown
       });
     }
 
@@ -173,6 +187,7 @@
       at = -1;
       light("");
       field.hidden = true;
+      host.root.classList.remove("bw-touring");
       opener.setAttribute("aria-expanded", "false");
       delete host.root.dataset.tour;
       opener.focus();

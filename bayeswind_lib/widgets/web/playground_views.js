@@ -9,7 +9,7 @@
 
   const number = (p, digits = 3) => (Number.isFinite(p) ? p.toFixed(digits) : "infinite");
   // A number of bits, or a probability, with more digits where it is small.
-  const fine = (h) => (h < 5e-7 ? "0" : number(h, h < 1e-3 ? 6 : h < 1e-2 ? 4 : 3));
+  const fine = (h) => (Math.abs(h) < 5e-7 ? "0" : number(h, Math.abs(h) < 1e-3 ? 6 : Math.abs(h) < 1e-2 ? 4 : 3));
   const bits = (h) => `${fine(h)} bits`;
 
   // ---- drawings that know their width ------------------------------------------------------------
@@ -84,7 +84,7 @@
   const DEPTHS = 50; // shades of a cell
 
   // Bars of one answer or two over the outcomes, the exact one dashed. rows: [{p, kind, name}].
-  // choose(y), if given, is called with the outcome that was clicked. title is told, heading is drawn.
+  // choose, if given: {open(y), choose(y)}, which outcomes can be pressed and what that does. title is told, heading is drawn.
   function bars(height = 230, margin = 46) {
     let kept = {};
 
@@ -93,7 +93,7 @@
       const top = SCALES.find((scale) => most <= scale * 0.98) || 1;
       const signature = [labels.join(), rows.map((row) => row.kind).join(), top, box.knownWidth, heading, below].join("|");
       if (kept.signature !== signature) kept = { signature, ...build(box, top, rows, labels, heading, below) };
-      const { f, toY, rects, dashes, areas } = kept;
+      const { f, toY, rects, dashes, areas, readout } = kept;
       const place = (rect, p) => {
         rect.style.y = `${toY(p)}px`;
         rect.style.height = `${Math.max(f.bottom - toY(p), 0)}px`;
@@ -102,8 +102,10 @@
       rows.forEach((row, r) => rects[r].forEach((rect, y) => place(rect, row.p[y])));
       dashes.forEach((rect, y) => place(rect, truth[y]));
       areas.forEach((area, y) => {
-        area.classList.toggle("bw-open", Boolean(choose) && truth[y] > 0);
-        area.onclick = choose ? () => choose(y) : null;
+        area.classList.toggle("bw-open", Boolean(choose) && choose.open(y));
+        area.onclick = choose ? () => choose.choose(y) : null;
+        area.onpointerenter = () => { readout.textContent = reading(truth, rows, labels, y); };
+        area.onpointerleave = () => { readout.textContent = ""; };
       });
       f.svg.setAttribute("aria-label", tell(truth, rows, labels, title));
     }
@@ -124,9 +126,13 @@
       const areas = labels.map((_, y) => element("rect", {
         x: f.left + y * step, width: step, y: f.top, height: f.bottom - f.top, class: "bw-area",
       }));
-      f.svg.append(...rects.flat(), ...dashes, ...areas);
-      return { f, toY, rects, dashes, areas };
+      const readout = text(f.right, 15, "", "end", "bw-readout");
+      f.svg.append(...rects.flat(), ...dashes, ...areas, readout);
+      return { f, toY, rects, dashes, areas, readout };
     }
+
+    // The numbers of the outcome under the pointer.
+    const reading = (truth, rows, labels, y) => `${labels[y]}: ${rows.map((row) => fine(row.p[y])).join(", ")}; exact ${fine(truth[y])}`;
 
     function tell(truth, rows, labels, title) {
       const told = labels.map((word, y) =>
@@ -137,21 +143,54 @@
     return chart(paint);
   }
 
+  // What a narrow screen has no room for.
+  const unit = (words) => element("span", { class: "bw-unit" }, words);
+
   // Entropy of both, divergence and total variation, as terms and numbers.
   function measureList() {
-    const cell = (name, words, kind = "") => {
+    const cell = (name, words, kind = "", more = "") => {
       const value = element("dd", { "data-measure": name });
-      return [element("div", { class: `bw-measure ${kind}` }, element("dt", {}, words), value), value];
+      return [element("div", { class: `bw-measure ${kind}` }, element("dt", {}, words, unit(more)), value), value];
     };
     const cells = {
       exact: cell("exact", "entropy, exact", "bw-of-truth"), network: cell("network", "entropy, network", "bw-of-network"),
-      divergence: cell("divergence", "KL divergence"), variation: cell("variation", "total variation, 0 to 1"),
+      divergence: cell("divergence", "KL divergence"), variation: cell("variation", "total variation", "", ", 0 to 1"),
     };
     const field = element("dl", { class: "bw-measures" }, ...Object.values(cells).map(([box]) => box));
-    function draw(found) {
-      for (const [name, [, value]] of Object.entries(cells)) {
-        value.textContent = name === "variation" ? fine(found[name]) : bits(found[name]);
+    const more = ["entropy", "KL"].map((what) => {
+      const name = element("dt"), value = element("dd", { "data-measure": `beside-${what}` });
+      return { what, name, value, box: element("div", { class: "bw-measure bw-of-beside" }, name, value) };
+    });
+
+    // found: measures of the network; beside: {name, kind, found} of one beside it, or undefined.
+    function draw(found, beside) {
+      for (const { what, name, value, box } of more) {
+        if (!beside) {
+          box.remove();
+          continue;
+        }
+        name.textContent = `${what}, ${beside.name}`;
+        value.replaceChildren(fine(what === "KL" ? beside.found.divergence : beside.found.network), unit(" bits"));
+        box.className = `bw-measure bw-of-beside ${beside.kind}`;
+        field.append(box);
       }
+      for (const [name, [, value]] of Object.entries(cells)) {
+        value.replaceChildren(fine(found[name]), ...(name === "variation" ? [] : [unit(" bits")]));
+      }
+    }
+    return { field, draw };
+  }
+
+  // The answer once more, small, with its KL: for where the large one is not to be seen. draw(gaussian, what, kl).
+  function miniature() {
+    const small = bars(118, 30), curve = bwLine.density(118, 30), drawing = element("div", { class: "bw-mini-drawing" });
+    const words = element("div", { class: "bw-mini-words" });
+    const field = element("div", { class: "bw-mini", "aria-hidden": "true", hidden: true }, element("div", { class: "bw-mini-card" }, drawing, words));
+    function draw(gaussian, what, kl) {
+      const view = gaussian ? curve : small;
+      if (view.field.parentElement !== drawing) drawing.replaceChildren(view.field);
+      view.draw({ ...what, heading: "", below: "" });
+      words.replaceChildren(element("strong", {}, bits(kl)), element("span", {}, "KL, network from exact"));
     }
     return { field, draw };
   }
@@ -166,6 +205,18 @@
   }
 
   const MARKS = { circle: "M-3.4 0a3.4 3.4 0 1 0 6.8 0a3.4 3.4 0 1 0 -6.8 0", square: "M-3 -3h6v6h-6z", up: "M0 -4l4 7h-8z", down: "M0 4l4 -7h-8z", cross: "M0 -4l4 4l-4 4l-4 -4z" };
+
+  // A curve whose steps are chosen: by a press, or a hand that moves along. go(i, grabbed) is called with a step.
+  function scrubbed(view, go) {
+    const stepAt = (event) => view.field.stepAt?.(event) ?? null;
+    bwExplorer.dragging(view.field, (event) => {
+      const i = stepAt(event);
+      if (i !== null) go(i, true);
+      return i;
+    }, (event) => { const i = stepAt(event); if (i !== null) go(i, false); });
+    view.field.classList.add("bw-scrubber");
+    return view;
+  }
 
   // Numbers over steps. truth: a dashed staircase; ahead: how it will go on; lines: [{values, kind,
   // mark, name}], a value a step; now: the step at hand; words(i): what stands below step i.
@@ -184,6 +235,18 @@
       if (ahead) f.svg.append(element("path", { d: stair(ahead), class: "bw-ahead" }));
       for (const line of lines) f.svg.append(...drawn(line, toX, toY, now));
       if (truth) f.svg.append(element("path", { d: stair(truth), class: "bw-truth" }));
+      const readout = text(f.right, 15, "", "end", "bw-readout"), shown = Math.max(0, ...lines.map((line) => line.values.length));
+      f.svg.append(readout);
+      box.stepAt = (event) => {
+        const { left, width } = f.svg.getBoundingClientRect(), x = ((event.clientX - left) * f.width) / width;
+        const i = Math.floor(((x - f.left) / (f.right - f.left)) * limit);
+        return x >= f.left && x < f.right ? Math.min(i, limit - 1) : null;
+      };
+      f.svg.onpointermove = (event) => {
+        const i = box.stepAt(event);
+        readout.textContent = i === null || i >= shown ? "" : `${words(i)}: ${lines.map((line) => fine(line.values[i])).join(", ")}${truth ? `; exact ${fine(truth[i])}` : ""}`;
+      };
+      f.svg.onpointerleave = () => { readout.textContent = ""; };
     }
 
     function drawn({ values, kind, mark = "circle" }, toX, toY, now) {
@@ -365,5 +428,5 @@
       .map((t) => `${tokens[t].short} ${number(row[t], 2)}`).join(", ");
   }
 
-  window.bwViews = { bars, bits, curve, fine, headBoard, legend, matrix, measureList, mostSeen, number, part, roving, tokenStrip };
+  window.bwViews = { bars, bits, chart, curve, fine, frame, headBoard, legend, matrix, measureList, miniature, mostSeen, number, part, roving, scrubbed, tokenStrip };
 })();

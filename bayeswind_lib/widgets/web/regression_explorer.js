@@ -6,35 +6,14 @@
   "use strict";
 
   const {
-    button, count, dragging, element, frame, gaussianEntropyBits: entropy, gaussianKlBits: kl, generator, handOn, normal, number,
+    button, count, dragging, element, frame, gaussianEntropyBits: entropy, gaussianKlBits: kl, generator, handOn, lineBelief: belief,
+    linePredict: predict, normal, number,
     slider, statusLine, tenth, text, trace, watchWidth, within,
   } = bwExplorer;
   const GRIP = 14; // pixels around a point in which a hand takes it
   const REACH = 3, TALL = 5; // the picture shows t from -3 to 3 and y from -5 to 5
 
   // ---- the mathematics -----------------------------------------------------------------------
-
-  // What is known about intercept and slope after some points [t, y]: a Gaussian. The prior is
-  // standard normal; precision = I + X'X / noise^2, mean = covariance X'y / noise^2.
-  function belief(points, noise) {
-    let a = 1, b = 0, c = 1, u = 0, v = 0; // precision [[a, b], [b, c]], moment [u, v]
-    for (const [t, y] of points) {
-      a += 1 / noise ** 2;
-      b += t / noise ** 2;
-      c += (t * t) / noise ** 2;
-      u += y / noise ** 2;
-      v += (t * y) / noise ** 2;
-    }
-    const det = a * c - b * b;
-    const covariance = [[c / det, -b / det], [-b / det, a / det]];
-    const mean = [(c * u - b * v) / det, (a * v - b * u) / det];
-    return { mean, covariance };
-  }
-
-  // Mean and variance of the y that will be seen at t.
-  function predict({ mean, covariance: [[p, q], [, r]] }, t, noise) {
-    return [mean[0] + mean[1] * t, noise ** 2 + p + 2 * q * t + r * t * t];
-  }
 
   // Bits that are learned of the line.
   const learned = ({ covariance: [[p, q], [, r]] }) => -0.5 * Math.log2(p * r - q * q);
