@@ -111,6 +111,40 @@ def regression_explorer() -> Widget:
 
 
 @_without_arguments
+def coin_explorer() -> Widget:
+    """Toss a coin out of a bag, drag the prior, and see the exact prediction beside one that is wrong.
+
+    Raises:
+        ModuleNotFoundError: if anywidget is not installed; the message says what to do.
+    """
+    return _mounted("coin")
+
+
+@_without_arguments
+def sources_explorer() -> Widget:
+    """Read the symbols of one of six known hidden chains: which of them speaks, and what comes next?
+
+    Raises:
+        ModuleNotFoundError: if anywidget is not installed; the message says what to do.
+    """
+    return _mounted("sources")
+
+
+def threshold_explorer(record: str = "diagnostics") -> Widget:
+    """Drag a threshold through measured numbers: does it tell two groups apart?
+
+    Args:
+        record: "diagnostics" of language models and of this book's networks, or "sula", correlations layer by layer.
+    Raises:
+        ValueError: for another record.
+        ModuleNotFoundError: if anywidget is not installed; the message says what to do.
+    """
+    if record not in ("diagnostics", "sula"):
+        raise ValueError(f"record is {record!r}: there are 'diagnostics' and 'sula'")
+    return _mounted("threshold", data={"record": record})
+
+
+@_without_arguments
 def ladder_explorer() -> Widget:
     """Choose what a position may see of a bijection episode, and read what that allows at best.
 
