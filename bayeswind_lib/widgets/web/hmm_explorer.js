@@ -264,13 +264,13 @@
       told, legend, element("div", { class: "bw-pair" }, bars, curve), status, unveil,
       element("div", { class: "bw-tables" }, moves, shows));
     else root.replaceChildren(
+      legend, element("div", { class: "bw-pair" }, triangle, bars),
       element("div", { class: "bw-controls" },
-        seen.field, memory.field, kind, unveil,
-        element("div", { class: "bw-buttons" }, next, back, fresh)),
-      element("div", { class: "bw-choose" },
-        element("span", { id: `${id}-choose` }, "Or choose the symbol that follows:"), chips),
-      told, status, legend,
-      element("div", { class: "bw-pair" }, triangle, bars), curve,
+        element("div", { class: "bw-buttons" }, next, back, fresh),
+        element("div", { class: "bw-choose" },
+          element("span", { id: `${id}-choose` }, "Or choose the symbol that follows:"), chips),
+        seen.field, memory.field, kind, unveil),
+      told, status, curve,
       element("div", { class: "bw-tables" }, moves, shows));
 
     function start(seed, chain) {

@@ -1,6 +1,6 @@
-"""The numbers that two explorers show: they stand in scripts of `web/`, which are written from the records.
+"""The numbers that two explorers show: they stand in scripts of `widgets/web/`, which are written from the records.
 
-After a record was measured again, `python -m bayeswind_lib.widgets.stored` writes them again; a test compares.
+After a record was measured again, `python -m bayeswind_lib.ledger.stored` writes them again; a test compares.
 """
 
 from __future__ import annotations
@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Iterable
+from pathlib import Path
 
 from bayeswind_lib import checkpoints, ledger, tunnels
 from bayeswind_lib.language import diagnose
 from bayeswind_lib.probes import sources
-from bayeswind_lib.widgets.notebook import WEB
 
+WEB = Path(__file__).parents[1] / "widgets" / "web"
 UNTRAINED = "before training"
 
 
@@ -105,7 +106,7 @@ def _short(value):
 def scripts() -> dict[str, str]:
     """{name of a file in `web`: its text}."""
     said = {"threshold_records.js": ("bwThresholdRecords", _short({"diagnostics": diagnostics(), "sula": sula()})), "sources_chains.js": ("bwSourcesChains", chains())}
-    note = "// Written by python -m bayeswind_lib.widgets.stored from the records: do not edit.\n"
+    note = "// Written by python -m bayeswind_lib.ledger.stored from the records: do not edit.\n"
     return {name: f"{note}window.{variable} = {json.dumps(data, separators=(',', ':'))};\n" for name, (variable, data) in said.items()}
 
 
