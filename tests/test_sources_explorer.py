@@ -12,7 +12,8 @@ from _support_explorer import WEB, explorer_opener
 import bayeswind_lib as bw
 from bayeswind_lib.baselines import mixture
 from bayeswind_lib.probes import sources
-from bayeswind_lib.ledger import stored
+
+from tools import stored  # noqa: E402
 
 pytestmark = pytest.mark.xdist_group("browser")
 NAMES = {"likeliest": "likeliest only", "idle": "which, no state", "level": "state, no which"}

@@ -10,7 +10,8 @@ from _support_explorer import WEB, explorer_opener
 
 import bayeswind_lib as bw
 from bayeswind_lib.language import diagnose
-from bayeswind_lib.ledger import stored
+
+from tools import stored  # noqa: E402
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -21,7 +22,7 @@ def in_the_page() -> dict:
 
 def test_the_numbers_are_those_of_the_records():
     made = stored.scripts()["threshold_records.js"]
-    assert (WEB / "threshold_records.js").read_text("utf-8") == made, "python -m bayeswind_lib.ledger.stored writes them again"
+    assert (WEB / "threshold_records.js").read_text("utf-8") == made, "python book/tools stored writes them again"
 
 
 def test_they_are_what_the_chapters_quote():

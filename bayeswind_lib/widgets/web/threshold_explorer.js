@@ -1,6 +1,6 @@
 // The threshold explorer: what was measured on several networks or kinds of prompts, one dot each, and a threshold to drag.
 // Does it tell the two groups apart that it should? A classic script, so that it also runs from a folder. It mounts on every
-// element .bw-explorer[data-explorer="threshold"]; the numbers are in threshold_records.js, which ledger/stored.py makes
+// element .bw-explorer[data-explorer="threshold"]; the numbers are in threshold_records.js, which `python book/tools stored` makes
 // from the records that the chapters read.
 (function () {
   "use strict";
