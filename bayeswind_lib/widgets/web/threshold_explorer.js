@@ -88,7 +88,8 @@
     f.svg.append(element("rect", { x: one.above ? cut : f.left, width: Math.max(0, one.above ? f.right - cut : cut - f.left), y: 40, height: f.bottom - 40, class: "bw-pass" }));
     one.rows.forEach(({ label, group, dots }, i) => {
       const y = 40 + TALL * (i + 0.5) + 8;
-      f.svg.append(text(f.left + 2, y - 14, label, "start"));
+      const beyond = dots.filter(([, value]) => value < one.low).map(([, value]) => number(value, 1)); // left of the picture
+      f.svg.append(text(f.left + 2, y - 14, beyond.length ? `${label}: ${beyond.join(", ")}` : label, "start"));
       for (const [words, value] of dots) {
         const x = toX(inside(value)), kind = `${passes(one, threshold, value) ? "bw-passed" : "bw-failed"} bw-group-${group}`;
         f.svg.append(group ? element("rect", { x: x - 4.5, y: y - 4.5, width: 9, height: 9, class: kind }) : element("circle", { cx: x, cy: y, r: 5, class: kind }));
@@ -106,7 +107,7 @@
     const at = places(one), f = frame(box, 190, `Share that passes, by threshold; at ${number(threshold)}: ` +
       `${groups.map((words, group) => `${words} ${number(100 * share(one, threshold, group), 0)} %`).join(", ")}.`);
     const toX = (t) => f.left + ((t - one.low) / (one.high - one.low)) * (f.right - f.left), toY = (s) => f.bottom - s * (f.bottom - f.top);
-    axes(f, [0, 0.5, 1], toY, "Share that passes", "threshold", (s) => `${100 * s} %`);
+    axes(f, [0, 0.5, 1], toY, "Share that passes (%)", "threshold", (s) => String(100 * s));
     for (const tick of ticksOf(one)) f.svg.append(text(toX(tick), f.bottom + 17, number(tick, 2).replace(/0$/, "")));
     groups.forEach((_, group) => {
       f.svg.append(element("path", { class: `bw-share bw-group-${group}`,
