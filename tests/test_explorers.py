@@ -68,6 +68,22 @@ def full_threekeys(page):
     press(page, "next", 2)
 
 
+def full_coin(page):
+    page.get_by_label("the likeliest coin alone").check()
+    press(page, "heads", 4)
+    press(page, "tails", 3)
+
+
+def full_sources(page):
+    page.get_by_label("Symbols read").fill("24")
+    page.get_by_label("show which source speaks").check()
+
+
+def full_threshold(page):
+    page.get_by_label("attention", exact=True).check()
+    page.get_by_label("Threshold", exact=True).fill("0.9")
+
+
 def full_training(page):
     page.get_by_label("Updates", exact=True).fill("3")
     page.get_by_label("Pairs shown").fill("9")
@@ -75,9 +91,9 @@ def full_training(page):
 
 # Every explorer, and how to make it as full as it gets.
 FULL = {
-    "ablation": full_ablation, "attention": full_attention, "bijection": full_bijection, "hazard": full_hazard,
-    "hmm": full_hmm, "ladder": full_ladder, "machine": full_machine, "regression": full_regression,
-    "threekeys": full_threekeys, "training": full_training,
+    "ablation": full_ablation, "attention": full_attention, "bijection": full_bijection, "coin": full_coin,
+    "hazard": full_hazard, "hmm": full_hmm, "ladder": full_ladder, "machine": full_machine, "regression": full_regression,
+    "sources": full_sources, "threekeys": full_threekeys, "threshold": full_threshold, "training": full_training,
 }  # fmt: skip
 
 
@@ -100,7 +116,7 @@ CROWDED = """() => [...document.querySelectorAll('.bw-explorer svg')].flatMap(sv
   return found;
 })"""
 # What an explorer that opens with something to see says at first.
-OPENS = {"bijection": "After 3 pairs", "hmm": "After 5 symbols", "regression": "After 3 points", "attention": "head", "machine": "after 5 pairs"}
+OPENS = {"bijection": "After 3 pairs", "hmm": "After 5 symbols", "regression": "After 3 points", "coin": "After 5 tosses", "sources": "After 6 symbols", "attention": "head", "machine": "after 5 pairs"}
 
 
 @pytest.mark.parametrize("name", sorted(FULL))

@@ -121,7 +121,7 @@ def test_explorers_of_networks_are_known():
     assert asks == set(explorers.OF_NETWORKS)
 
 
-@pytest.mark.parametrize("make", [make for name, make in MAKERS.items() if name not in ("hmm", "attention", "ablation", "machine")])
+@pytest.mark.parametrize("make", [make for name, make in MAKERS.items() if name not in ("hmm", "attention", "ablation", "machine", "threshold")])
 def test_arguments_of_the_first_version_are_refused_in_words(make):
     with pytest.raises(TypeError, match=rf"{make.__name__}\(\) takes no arguments: .* bw.widgets.page"):
         make(seed=3)

@@ -113,10 +113,11 @@ class LedgerGrid:
     Args:
         groups: rows by the name of what they are, such as "papers".
         opens: the id of the row that is shown at first.
+        page: where the tables are, if not on the same page.
     """
 
-    def __init__(self, groups: dict[str, Sequence[dict]], opens: str):
-        self.groups, self.opens = {name: list(rows) for name, rows in groups.items()}, opens
+    def __init__(self, groups: dict[str, Sequence[dict]], opens: str, page: str = ""):
+        self.groups, self.opens, self.page = {name: list(rows) for name, rows in groups.items()}, opens, page
 
     def __repr__(self) -> str:
         return repr(Counts(self.groups))
@@ -141,7 +142,7 @@ class LedgerGrid:
         data += " data-opens" if row["id"] == self.opens else ""
         label = escape(f"{row['statement']} {row['status']}.", quote=True)
         kind = row["status"].replace(" ", "-")
-        return f'<a class="bw-square bw-status-{kind}" href="#{anchor_of(row["id"])}" aria-label="{label}"{data}>{MARKS[row["status"]]}</a>'
+        return f'<a class="bw-square bw-status-{kind}" href="{self.page}#{anchor_of(row["id"])}" aria-label="{label}"{data}>{MARKS[row["status"]]}</a>'
 
 
 class JsonFile:

@@ -7,12 +7,15 @@ from bayeswind_lib.widgets.explorers import (
     ablation_explorer,
     attention_explorer,
     bijection_explorer,
+    coin_explorer,
     hazard_explorer,
     hmm_explorer,
     ladder_explorer,
     machine,
     regression_explorer,
+    sources_explorer,
     three_keys_explorer,
+    threshold_explorer,
     training_explorer,
 )
 from bayeswind_lib.widgets.filtering import HMMAnswers, hmm_answers
@@ -26,6 +29,7 @@ __all__ = [
     "ablation_explorer",
     "attention_explorer",
     "bijection_explorer",
+    "coin_explorer",
     "hazard_explorer",
     "hmm_answers",
     "hmm_explorer",
@@ -34,6 +38,8 @@ __all__ = [
     "page",
     "playground",
     "regression_explorer",
+    "sources_explorer",
     "three_keys_explorer",
+    "threshold_explorer",
     "training_explorer",
 ]

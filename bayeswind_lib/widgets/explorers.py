@@ -79,7 +79,8 @@ def bijection_explorer() -> Widget:
 
 
 def hmm_explorer(
-    model: Predictor | Mapping[str, Predictor] | None = None, seed: int = 1, label: str = "network", says: str = "beliefs"
+    model: Predictor | Mapping[str, Predictor] | None = None, seed: int = 1, label: str = "network", says: str = "beliefs",
+    chain: str = "fast", opens: int = 5,
 ) -> Widget:
     """See the symbols of a hidden chain one by one: exact answers beside predictors that remember less.
 
@@ -90,11 +91,12 @@ def hmm_explorer(
         seed: of the chain at the start.
         label: what the network is called.
         says: "beliefs" about the state, or "forecasts" of the next symbol; of these a slow chain is shown at first.
+        chain, opens: a "fast" or "slow" chain, and how many symbols are seen at first, where beliefs are shown.
     Raises:
         ModuleNotFoundError: if anywidget is not installed; the message says what to do.
     """
     table = {"label": label, "table": answer_table(model), "says": says} if model is not None else None
-    data = {"seed": seed}
+    data = {"seed": seed, "chain": chain, "opens": opens}
     if says == "forecasts":
         data |= {"shows": says, "chain": "slow", "opens": 7, "predictors": "window network", "chains": max(SEEDS)}
     return _mounted("hmm", data=data, table=table)
@@ -108,6 +110,40 @@ def regression_explorer() -> Widget:
         ModuleNotFoundError: if anywidget is not installed; the message says what to do.
     """
     return _mounted("regression")
+
+
+@_without_arguments
+def coin_explorer() -> Widget:
+    """Toss a coin out of a bag, drag the prior, and see the exact prediction beside one that is wrong.
+
+    Raises:
+        ModuleNotFoundError: if anywidget is not installed; the message says what to do.
+    """
+    return _mounted("coin")
+
+
+@_without_arguments
+def sources_explorer() -> Widget:
+    """Read the symbols of one of six known hidden chains: which of them speaks, and what comes next?
+
+    Raises:
+        ModuleNotFoundError: if anywidget is not installed; the message says what to do.
+    """
+    return _mounted("sources")
+
+
+def threshold_explorer(record: str = "diagnostics") -> Widget:
+    """Drag a threshold through measured numbers: does it tell two groups apart?
+
+    Args:
+        record: "diagnostics" of language models and of this book's networks, or "sula", correlations layer by layer.
+    Raises:
+        ValueError: for another record.
+        ModuleNotFoundError: if anywidget is not installed; the message says what to do.
+    """
+    if record not in ("diagnostics", "sula"):
+        raise ValueError(f"record is {record!r}: there are 'diagnostics' and 'sula'")
+    return _mounted("threshold", data={"record": record})
 
 
 @_without_arguments

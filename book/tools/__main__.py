@@ -61,6 +61,7 @@ COMMANDS = {
     "browser": Command("find a Chromium for the browser tests, or get one", "browser:main"),
     "model": Command("get the language model of two chapters (93 MB, once)", "model:main"),
     "picture": Command("draw README's and the landing page's picture", "picture:main"),
+    "stored": Command("write what two explorers show of records into scripts", "stored:main"),
     "kernel": Command("compile the matrix product of the network in the page", "kernel:main"),
     "weights": Command("weigh every page of the built book", "steps:weights"),
     "address": Command("print the public address, or change it: address URL", "address:main"),

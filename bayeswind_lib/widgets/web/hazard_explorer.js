@@ -100,15 +100,15 @@
     const odds = element("div", { class: "bw-chart" }), leaks = element("div", { class: "bw-chart" });
 
     root.replaceChildren(
-      element("div", { class: "bw-controls" }, ...Object.values(controls).map((c) => c.field),
-        element("div", { class: "bw-buttons" }, fresh, tuned)),
-      status,
       element("p", { class: "bw-key bw-first-seen" },
         element("span", { class: "bw-mark bw-mark-exact" }), " exact filter ",
         element("span", { class: "bw-mark bw-mark-leaky" }), " leaky ",
         element("span", { class: "bw-mark bw-mark-sum" }), " no leak ",
         element("span", { class: "bw-mark bw-mark-truth" }), " true state "),
-      odds, leaks);
+      odds,
+      element("div", { class: "bw-controls" }, ...Object.values(controls).map((c) => c.field),
+        element("div", { class: "bw-buttons" }, fresh, tuned)),
+      status, leaks);
 
     const best = () => expected.reduce((low, kl, i) => (kl < expected[low] ? i : low), 0);
 

@@ -1,6 +1,6 @@
 // The claim ledger as a grid: a square for every row, coloured and marked by its status. Filters dim and drop
 // squares, the grouping arranges them, and a square shows its row, taken from the tables of the page below,
-// which are all there is without this script.
+// which are all there is without this script. On a page without the tables, a square leads to its row in the ledger.
 (function () {
   "use strict";
   const { button, element } = window.bwExplorer;
@@ -98,6 +98,10 @@
       square.setAttribute("aria-current", "true");
       reachable(square);
       const row = document.getElementById(square.hash.slice(1));
+      if (!row) {
+        const where = element("p", {}, element("a", { href: square.href }, "Its row in the ledger"));
+        return detail.replaceChildren(element("p", { class: "bw-claim" }, square.getAttribute("aria-label")), where);
+      }
       const head = row.querySelector("th").cloneNode(true), facts = element("dl");
       for (const cell of row.querySelectorAll("td")) {
         const value = element("dd");
@@ -132,7 +136,7 @@
     function follow() {
       const wanted = location.hash.replaceAll(".", "-"); // as some names were written once
       const square = squares.find((other) => other.hash === wanted);
-      if (!square) return;
+      if (!square || !document.getElementById(square.hash.slice(1))) return;
       choose(square, false);
       document.getElementById(square.hash.slice(1)).closest("details")?.removeAttribute("open");
       board.scrollIntoView({ block: "start" }); // on a phone the filters alone fill a screen

@@ -57,16 +57,16 @@
     const told = element("p", { class: "bw-pairs" });
 
     root.replaceChildren(
+      element("p", { class: "bw-label bw-first-seen" }, "Click into the picture to add a point there, or drag a point."),
+      bands,
       element("div", { class: "bw-controls" },
-        control("noise", "Noise, standard deviation", [0.1, 1.5, 0.1], noise, (v) => { noise = v; }),
+        element("div", { class: "bw-buttons" }, next, back, fresh),
         control("memory", "Memory of the short one, points", [0, 6, 1], memory, (v) => { memory = v; }),
         control("asked", "Asked at t", [-REACH, REACH, 0.1], asked, (v) => { asked = v; }),
-        element("div", { class: "bw-buttons" }, next, back, fresh),
+        control("noise", "Noise, standard deviation", [0.1, 1.5, 0.1], noise, (v) => { noise = v; }),
         element("div", { class: "bw-field" }, element("span", {}, "Or a point of your own: t "), tBox,
           element("span", {}, " y "), yBox, add)),
-      status,
-      element("p", { class: "bw-label bw-first-seen" }, "Click into the picture to add a point there, or drag a point."),
-      bands, weights, told);
+      status, weights, told);
 
     function start(newSeed, shown = 0) {
       seed = newSeed;
