@@ -141,10 +141,11 @@ def test_a_key_that_comes_back_is_a_surprise(page):
     assert found["exact"] == 0 and found["kl"] > 5
     assert "never" not in told(page) and "no key ever came back" in page.locator(".bw-status").text_content()
     page.locator("[data-part=compare] summary").click()
+    name = files()["bijection"]["returning"]["name"]
+    page.locator(f"[data-network='{name}']").wait_for()  # it is fetched when it is wanted
     table = compared(page)
     truth, inputs = truth_and_inputs(root(page).evaluate(EPISODE), comes_back=True)
     learned = bw.load("bijection-transformer-classroom-replacement-convolution")
-    name = files()["bijection"]["returning"]["name"]
     assert table[name]["kl"] == pytest.approx(measured(truth, learned.predict(inputs)[0])["kl"], abs=6e-4)
     assert table[name]["kl"] < 0.1 < table["transformer"]["kl"]
 
