@@ -297,14 +297,16 @@ LINKED = [(path.name, state) for path in [*sorted(CHAPTERS.glob("*.md")), ROOT /
 
 
 def test_every_link_in_the_text_names_a_state_that_exists(page):
-    assert {name for name, _ in LINKED} >= {"09_keys.md", "10_routing.md", "12_used.md", "playground.md"}
+    assert {name for name, _ in LINKED} >= {
+        "03_training.md", "09_keys.md", "10_routing.md", "11_values.md", "12_used.md", "13_beliefs.md", "14_progress.md", "15_gradient.md", "playground.md",
+    }
     for name, state in LINKED:
         found = page.evaluate("""async state => { const [id, wanted] = bwMachine.fromHash('#machine?' + state), {machine} = document.querySelector('.bw-explorer');
           machine.go(wanted); for (let i = 0; i < 200 && (machine.state.task !== wanted.task || machine.state.net !== (wanted.net || 'transformer')); i++) await new Promise(r => setTimeout(r, 10));
           return bwMachine.toHash(id, machine.state); }""", state)
         mine = dict(parse_qsl(state))
-        if mine.get("off") == "2":
-            mine["off"] = "2.0,2.1,2.2,2.3,2.m"
+        if mine.get("off", "").isdigit():  # a whole layer
+            mine["off"] = ",".join(f"{mine['off']}.{part}" for part in "0123m")
         theirs = dict(parse_qsl(found.partition("?")[2]))
         assert {key: theirs[key] for key in mine if key in theirs} | {"flow": mine.get("flow", "attention")} == mine | {"flow": mine.get("flow", "attention")}, (name, state)
 
@@ -339,3 +341,30 @@ def test_what_the_chapters_say_of_these_states_is_so(page):
     assert page.evaluate(answer)[3] < 0.001
     divergence(page, **eight, off="1.2")
     assert page.evaluate(answer)[3] > 0.08
+
+
+def layers_say(page) -> list[float]:
+    """Divergence of what would be answered if the stream were read where each layer begins, the first layer last, and of the answer."""
+    words = page.locator(".bw-explorer svg text").all_text_contents()
+    return [float(word[3:]) for word in words if re.fullmatch(r"KL [\d.]+", word)]
+
+
+def test_what_the_openings_of_chapters_say_is_so(page):
+    eight = {"task": "bijection", "pairs": 8}
+    used = "(() => { const {machine} = document.querySelector('.bw-explorer'); return machine.found.exact.reduce((sum, p, v) => sum + (p ? 0 : machine.found.seen.probabilities[v]), 0); })()"
+    assert divergence(page, **eight) < 0.01 and page.evaluate(used) < 0.01
+    assert divergence(page, **eight, off="0") > 1 and page.evaluate(used) > 0.5  # chapter 3
+    for pairs, left in ((1, 9), (2, 8), (9, 1)):
+        divergence(page, **eight | {"pairs": pairs}, off="", flow="belief")
+        assert page.evaluate("document.querySelector('.bw-explorer').machine.found.exact.filter(p => p > 0).length") == left
+    divergence(page, **eight | {"pairs": 7}, off="", flow="belief")  # chapter 11
+    said = layers_say(page)
+    assert said and min(said) > 50 * divergence(page, **eight | {"pairs": 7}, off="", flow="belief"), said
+    divergence(page, **eight | {"pairs": 7}, off="", flow="contribution", about="excluded")
+    added = page.evaluate("[...document.querySelector('.bw-explorer').machine.found.added.byPart.values()]")
+    down = [-value for value in added if value < 0]
+    assert len(added) == 16 and len(down) >= 8 and max(down) < 0.3 * sum(down), added
+    for net in ("transformer", "lstm", "mamba"):  # chapter 13
+        page.evaluate("state => document.querySelector('.bw-explorer').machine.go(state)", {"task": "hmm", "net": net, "pairs": "6", "flow": "belief"})
+        page.wait_for_selector(f".bw-explorer[data-task=hmm][data-net={net}][data-pairs='6']")
+        assert float(shown(page)["kl"]) < 0.005
