@@ -6,7 +6,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	2>/dev/null && { echo $$p; exit; }; done; echo python3)
 COMMANDS := book check test test-all lab lint install lock serve pdf html notebooks records records-lm \
-	bench browser model picture kernel weights clean
+	bench browser model picture kernel stored weights clean
 
 .DEFAULT_GOAL := help
 .PHONY: help $(COMMANDS)

@@ -197,8 +197,8 @@ def test_the_keyboards_place_is_seen_outside_the_article(browser, home, scheme):
 
 
 def test_no_button_lies_over_an_explorer(browser, home):
-    """On a phone, after scrolling up, which brings "Back to top"."""
-    window = Reader(browser, home, "light", "phone")
+    """After scrolling up, which brings "Back to top" where a window is wide."""
+    window = Reader(browser, home)
     window.open("chapters/02_tunnel.html")
     button, shown = (
         window.page.locator("#pst-back-to-top"),
@@ -211,6 +211,11 @@ def test_no_button_lies_over_an_explorer(browser, home):
     window.page.locator(".bw-explorer").first.scroll_into_view_if_needed()
     window.page.mouse.wheel(0, -200)
     window.page.wait_for_function(shown)
+    assert not button.is_visible()
+    window.page.set_viewport_size({"width": 390, "height": 660})
+    window.page.evaluate("scrollTo(0, 9000)")
+    window.page.mouse.wheel(0, -400)
+    frames(window.page, 20)
     assert not button.is_visible()
     window.close()
 
