@@ -97,16 +97,6 @@ document.addEventListener("copy", (event) => {
   event.preventDefault();
 });
 
-// While an explorer is to be seen, no button lies over it.
-const operated = new Set();
-const views = new IntersectionObserver((seen) => {
-  for (const { target, isIntersecting } of seen) operated[isIntersecting ? "add" : "delete"](target);
-  document.documentElement.classList.toggle("bw-operating", operated.size > 0);
-});
-window.addEventListener("load", () => {
-  for (const explorer of document.querySelectorAll(".bw-explorer")) views.observe(explorer);
-});
-
 // Paper is white: a page that is shown in dark colours is printed in light ones. What is folded only to save
 // room on a screen is printed.
 const colours = root;
