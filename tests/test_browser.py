@@ -196,9 +196,17 @@ def test_the_keyboards_place_is_seen_outside_the_article(browser, home, scheme):
     window.close()
 
 
-def test_no_button_floats_over_a_page(site):
-    """A "Back to top" that appears on scrolling up would lie on what is read or moved."""
-    assert [name for name in names(site) if "pst-back-to-top" in (site / name).read_text("utf-8")] == []
+@pytest.mark.parametrize("size", SIZES)
+def test_no_button_floats_over_a_page(browser, home, size):
+    """The theme shows "Back to top" on scrolling up; it would lie on what is read or moved."""
+    window = Reader(browser, home, "light", size)
+    window.open("chapters/02_tunnel.html")
+    button = window.page.locator("#pst-back-to-top")
+    window.page.evaluate("scrollTo(0, 6000)")
+    window.page.mouse.wheel(0, -400)
+    window.page.wait_for_function("document.querySelector('#pst-back-to-top').style.display === 'block'")
+    assert not button.is_visible()
+    window.close()
 
 
 def test_every_page_says_what_it_is_about(site):
