@@ -107,3 +107,39 @@ def test_a_control_that_throws_is_noticed(browser, tmp_path):
         broken = script.replace("move(+input.value),", '{ move(+input.value); throw new Error("no such belief"); },')
         (tmp_path / "explorer.js").write_text(broken, "utf-8")
         opened().evaluate(MOVE, {})
+
+
+# What shows how far each has come, of those that can be played, and what else can be moved in it.
+PLAYED = {
+    "bijection": ("pairs", "Keys and values, V"), "coin": ("tosses", "Its prior"), "hmm": ("seen", "Window"), "regression": ("points", "Asked at t"),
+    "threekeys": ("state", "Error, across"), "training": ("step", "Pairs shown"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(PLAYED))
+def test_play_goes_on_to_the_end_and_begins_again_and_stops_when_something_else_is_moved(name, browser, tmp_path):
+    progress, other = PLAYED[name]
+    with explorer_opener(name, browser, tmp_path) as opened:
+        page = opened()
+        page.clock.install()
+        root, play = page.locator(".bw-explorer"), page.locator("[data-action=play]")
+
+        def press():
+            play.click()
+            return [root.get_attribute(f"data-{progress}")]
+
+        seen = press()
+        if name == "training":  # opens at its end
+            assert seen == ["0"]
+        while play.text_content() == "Pause" and len(seen) < 99:
+            page.clock.run_for(900 if name != "training" else 450)
+            seen.append(root.get_attribute(f"data-{progress}"))
+        assert 5 <= len(seen) < 99 and len(set(seen)) == len(seen)
+        again = press()  # from the beginning
+        assert again[0] not in seen[-3:] and play.text_content() == "Pause"
+        page.clock.run_for(900)
+        page.get_by_label(other).first.press("ArrowRight")
+        assert play.text_content() == "Play"
+        stands = root.get_attribute(f"data-{progress}")
+        page.clock.run_for(5000)
+        assert root.get_attribute(f"data-{progress}") == stands

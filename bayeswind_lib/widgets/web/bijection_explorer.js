@@ -6,8 +6,8 @@
   "use strict";
 
   const {
-    axes, button, chipInFocus, count, dragging, element, entropyBits: entropy, frame, generator, handOn, radios, range, shuffled,
-    slider, statusLine, text, watchWidth,
+    axes, button, chipInFocus, count, dragging, element, entropyBits: entropy, frame, generator, handOn, player, radios, range,
+    shuffled, slider, statusLine, text, watchWidth,
   } = bwExplorer;
 
   // ---- the mathematics -----------------------------------------------------------------------
@@ -95,6 +95,9 @@
       (value) => start(episode.nValues, value === "replacement", episode.seed));
     const next = button("Reveal next pair", "next", () => change(() => episode.reveal()));
     const back = button("Step back", "back", () => change(() => episode.back()));
+    const play = player(root, {
+      more: () => !episode.done, step: () => change(() => episode.reveal()), again: () => change(() => episode.go(0)),
+    });
     const fresh = button("New episode", "new", () =>
       start(episode.nValues, episode.replacement, episode.seed + 1));
 
@@ -108,7 +111,7 @@
     root.replaceChildren(
       element("div", { class: "bw-pair" }, bars, stairs), status,
       element("div", { class: "bw-controls" },
-        element("div", { class: "bw-buttons" }, next, back, fresh), size.field, mode),
+        element("div", { class: "bw-buttons" }, next, back, play, fresh), size.field, mode),
       element("p", { class: "bw-label", id: `${id}-keys` }, "Choose the key to ask"), keyRow,
       element("p", { class: "bw-label", id: `${id}-values` }, "Or choose the value that follows"), valueRow, pairs);
 

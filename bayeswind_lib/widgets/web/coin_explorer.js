@@ -5,7 +5,7 @@
   "use strict";
 
   const {
-    axes, button, chipInFocus, count, dragging, element, entropyBits, frame, generator, handOn, klBits, number, radios, range,
+    axes, button, chipInFocus, count, dragging, element, entropyBits, frame, generator, handOn, klBits, number, player, radios, range,
     slider, statusLine, text, watchWidth, within,
   } = bwExplorer;
   const COINS = range(11).map((i) => i / 10); // chance of heads
@@ -54,6 +54,7 @@
     const next = button("Nature tosses", "next", () => add(toss()));
     const head = button("Heads", "heads", () => add(1)), tail = button("Tails", "tails", () => add(0));
     const back = button("Remove last", "back", () => { tosses.pop(); update(); });
+    const play = player(root, { more: () => tosses.length < MOST, step: () => add(toss()), again: () => start(seed, 0) });
     const fresh = button("New coin", "new", () => start(seed + 1, Math.max(tosses.length, 4)));
     const beside = radios(id, "other", "Beside the exact prediction", Object.entries(OTHERS).map(([name, [words]]) => [words, name]), other,
       (name) => { other = name; update(); });
@@ -62,7 +63,7 @@
     const status = statusLine();
     const coins = element("div", { class: "bw-chart" }), ahead = element("div", { class: "bw-chart" });
     root.replaceChildren(coins,
-      element("div", { class: "bw-controls" }, element("div", { class: "bw-buttons" }, next, head, tail, back, fresh), chips),
+      element("div", { class: "bw-controls" }, element("div", { class: "bw-buttons" }, next, head, tail, back, play, fresh), chips),
       ahead, status,
       element("div", { class: "bw-controls" }, beside, which.field, weight.field, level));
 

@@ -26,6 +26,34 @@
   const button = (words, action, press) =>
     element("button", { type: "button", "data-action": action, onclick: press }, words);
 
+  // A button that takes one step after another, as long as there are `more`; at the end it begins `again`. Whatever
+  // else the reader does in the explorer stops it, and nobody hears every step told on the way.
+  function player(root, { more, step, again, pace = 900 }) {
+    let timer = 0;
+    const play = button("Play", "play", () => (timer ? stop() : begin()));
+    const hush = (how) => root.querySelector(".bw-status").setAttribute("aria-live", how);
+    function stop() {
+      clearInterval(timer);
+      timer = 0;
+      play.textContent = "Play";
+      hush("polite");
+    }
+    function next() {
+      if (root.isConnected) step();
+      if (!root.isConnected || !more()) stop();
+    }
+    function begin() {
+      play.textContent = "Pause";
+      hush("off");
+      timer = setInterval(next, pace);
+      if (more()) next();
+      else again();
+    }
+    const other = (event) => { if (timer && event.target !== play) stop(); };
+    for (const kind of ["pointerdown", "click", "input"]) root.addEventListener(kind, other, true);
+    return play;
+  }
+
   // A labelled slider and the number that it shows; move is called with the new value.
   function slider(id, name, words, [min, max, step], value, move) {
     const input = element("input", {
@@ -215,7 +243,7 @@
 
   window.bwExplorer = {
     axes, button, chipInFocus, count, dragging, element, entropyBits, frame, gaussianEntropyBits, gaussianKlBits, generator, handOn,
-    klBits, lineBelief, linePredict, normal, number, radios, range, roundUp, shuffled, slider, start, statusLine, tenth, text, trace, watchWidth,
+    klBits, lineBelief, linePredict, normal, number, player, radios, range, roundUp, shuffled, slider, start, statusLine, tenth, text, trace, watchWidth,
     within,
   };
 })();

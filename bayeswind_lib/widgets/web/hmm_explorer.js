@@ -10,8 +10,8 @@
   "use strict";
 
   const {
-    axes, button, chipInFocus, count, element, entropyBits: entropy, frame, generator, handOn, klBits: divergence, radios,
-    range, slider, statusLine, text, trace, watchWidth,
+    axes, button, chipInFocus, count, element, entropyBits: entropy, frame, generator, handOn, klBits: divergence, player,
+    radios, range, slider, statusLine, text, trace, watchWidth,
   } = bwExplorer;
   const SIZE = 3, LENGTH = 20; // states and symbols; symbols that nature draws
   const CHAINS = { fast: { kappa: 0, least: 5 }, slow: { kappa: 20, least: 1 } };
@@ -246,6 +246,9 @@
     const hidden = element("input", { type: "checkbox", id: `${id}-hidden`, onchange: () => update() });
     const next = button(ahead ? "Next observation" : "See next symbol", "next", () => change(() => episode.reveal()));
     const back = button("Step back", "back", () => change(() => { episode.seen = Math.max(episode.seen - 1, 0); }));
+    const play = player(root, {
+      more: () => !episode.done, step: () => change(() => episode.reveal()), again: () => change(() => { episode.seen = 0; }),
+    });
     const fresh = button("New chain", "new", () => start(episode.seed % chains + 1, episode.chain));
 
     const chips = element("div", { class: "bw-chips", role: "group", "aria-labelledby": `${id}-choose` });
@@ -263,7 +266,7 @@
     root.replaceChildren(
       legend, element("div", { class: "bw-pair" }, ...(ahead ? [bars, curve] : [triangle, bars])), status,
       element("div", { class: "bw-controls" },
-        element("div", { class: "bw-buttons" }, next, back, fresh), kind, seen.field, memory.field),
+        element("div", { class: "bw-buttons" }, next, back, play, fresh), kind, seen.field, memory.field),
       ...(ahead ? [] : [choose]), unveil, told, ...(ahead ? [] : [curve]),
       element("div", { class: "bw-tables" }, moves, shows));
 

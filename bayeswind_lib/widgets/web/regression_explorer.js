@@ -7,10 +7,10 @@
 
   const {
     button, count, dragging, element, frame, gaussianEntropyBits: entropy, gaussianKlBits: kl, generator, handOn, lineBelief: belief,
-    linePredict: predict, normal, number,
-    slider, statusLine, tenth, text, trace, watchWidth, within,
+    linePredict: predict, normal, number, player, slider, statusLine, tenth, text, trace, watchWidth, within,
   } = bwExplorer;
   const GRIP = 14; // pixels around a point in which a hand takes it
+  const MANY = 12; // points to which Play goes
   const REACH = 3, TALL = 5; // the picture shows t from -3 to 3 and y from -5 to 5
 
   // ---- the mathematics -----------------------------------------------------------------------
@@ -38,6 +38,9 @@
     }
     const next = button("Nature adds a point", "next", () => { points.push(drawPoint()); update(); });
     const back = button("Remove last point", "back", () => { points.pop(); update(); });
+    const play = player(root, {
+      more: () => points.length < MANY, step: () => { points.push(drawPoint()); update(); }, again: () => start(seed),
+    });
     const fresh = button("New line", "new", () => start(seed + 1));
 
     const box = (name, words, reach) => element("input", {
@@ -60,7 +63,7 @@
       element("p", { class: "bw-label bw-first-seen" }, "Click into the picture to add a point there, or drag a point."),
       bands,
       element("div", { class: "bw-controls" },
-        element("div", { class: "bw-buttons" }, next, back, fresh),
+        element("div", { class: "bw-buttons" }, next, back, play, fresh),
         control("memory", "Memory of the short one, points", [0, 6, 1], memory, (v) => { memory = v; }),
         control("asked", "Asked at t", [-REACH, REACH, 0.1], asked, (v) => { asked = v; }),
         control("noise", "Noise, standard deviation", [0.1, 1.5, 0.1], noise, (v) => { noise = v; }),

@@ -6,7 +6,7 @@
   "use strict";
 
   const {
-    axes, button, count, dragging, element, frame, number, radios, slider, statusLine, tenth, text, trace, watchWidth, within,
+    axes, button, count, dragging, element, frame, number, player, radios, slider, statusLine, tenth, text, trace, watchWidth, within,
   } = bwExplorer;
   const REACH = 3; // the plane shows both coordinates from -3 to 3
   const MOST = 2; // the longest error along one coordinate
@@ -75,13 +75,18 @@
     const moves = radios(id, "moves", "The step moves",
       [["scores", "scores"], ["values", "values"], ["both", "both"]], state.moves,
       (value) => { state.moves = value; update(); });
-    const next = button("Take the step", "next", () => {
+    const take = () => {
       const now = result();
       state.scores = now.newScores;
       state.values = now.newValues;
       state.error = now.newContext.map((g, i) => g - now.target[i]);
       taken += 1;
       update();
+    };
+    const next = button("Take the step", "next", take);
+    const play = player(root, { // until a step no longer pays
+      more: () => { const { loss, newLoss } = result(); return loss - newLoss > 1e-3 * (loss + 0.1); },
+      step: take, again: () => { again(); update(); },
     });
     const reset = button("Start again", "again", () => { again(); update(); });
     const status = statusLine();
@@ -90,7 +95,7 @@
 
     root.replaceChildren(
       element("div", { class: "bw-controls" }, ...controls.map((c) => c.field), moves,
-        element("div", { class: "bw-buttons" }, next, reset)),
+        element("div", { class: "bw-buttons" }, next, play, reset)),
       status,
       element("p", { class: "bw-label bw-first-seen" }, "Drag the head of the error, or move its two sliders."),
       plane,

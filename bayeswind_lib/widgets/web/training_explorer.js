@@ -6,7 +6,7 @@
   "use strict";
 
   const {
-    axes, count, element, frame, klBits: divergence, range, slider, statusLine, text, trace, watchWidth,
+    axes, count, element, frame, klBits: divergence, player, range, slider, statusLine, text, trace, watchWidth,
   } = bwExplorer;
   const { drawBars, drawMap, episode, episodeControls, headGrid, posterior, tokensOf } = bwNetworkParts;
   const FILE = "snapshots/bijection-transformer-classroom-snapshots-seed0";
@@ -23,7 +23,9 @@
     const state = { episode: episode(V, 1), question: 5, layer: 0, head: 1, seed: 1, moment: last };
     let seen = []; // the pass of every snapshot on this episode
 
-    const moment = slider(id, "moment", "Updates", [0, last], last, (i) => { state.moment = i; update(); });
+    const moment = slider(id, "moment", "Updates", [0, last], last, (i) => go(i));
+    const go = (i) => { state.moment = i; update(); };
+    const play = player(root, { more: () => state.moment < last, step: () => go(state.moment + 1), again: () => go(0), pace: 450 });
     const controls = episodeControls(id, state, update, run);
     const far = (l, h) => distance(seen[state.moment].patterns[l][h], seen[last].patterns[l][h]);
     const grid = headGrid(networks[last], "Choose a head; on it, how far its attention is from where it ends",
@@ -34,7 +36,7 @@
     const course = element("div", { class: "bw-chart" });
 
     root.replaceChildren(
-      element("div", { class: "bw-controls" }, moment.field, controls.question, controls.fresh),
+      element("div", { class: "bw-controls" }, play, moment.field, controls.question, controls.fresh),
       element("p", { class: "bw-label" }, "Choose a head; on it: distance of its attention from where it ends"), grid.field,
       status, course, bars, map,
       element("p", { class: "bw-label" }, "The episode: choose any keys and values"), controls.pairs);
