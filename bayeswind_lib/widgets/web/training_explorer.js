@@ -36,7 +36,7 @@
     const course = element("div", { class: "bw-chart" });
 
     root.replaceChildren(
-      element("div", { class: "bw-controls" }, play, moment.field, controls.question, controls.fresh),
+      element("div", { class: "bw-controls" }, moment.field, play, controls.question, controls.fresh),
       element("p", { class: "bw-label" }, "Choose a head; on it: distance of its attention from where it ends"), grid.field,
       status, course, bars, map,
       element("p", { class: "bw-label" }, "The episode: choose any keys and values"), controls.pairs);
