@@ -209,6 +209,19 @@ def test_no_button_floats_over_a_page(browser, home, size):
     window.close()
 
 
+@pytest.mark.parametrize("name", ["02_tunnel", "05_filtering"])
+def test_a_model_chapter_is_short_and_opens_with_its_figure(reader, name):
+    """The pattern that CONTRIBUTING.md describes: what is seen at first, and how much of it there is."""
+    reader.open(f"chapters/{name}.html")
+    first, words, cells = reader.page.evaluate("""() => {
+      const article = document.querySelector('.bd-article'), seen = e => e.checkVisibility() && e.getBoundingClientRect().height > 20;
+      const cells = [...article.querySelectorAll('.cell_input')].filter(seen).filter(e => !e.closest('details:not([open])'));
+      const drawing = article.querySelector('.bw-explorer .bw-chart').getBoundingClientRect();
+      return [drawing.bottom / innerHeight, article.innerText.split(/\\s+/).length, cells.length];
+    }""")
+    assert first < 1 and words <= 5_000 and 6 <= cells <= 12
+
+
 def test_every_page_says_what_it_is_about(site):
     """To search engines and previews, each in words of its own."""
     found = {}
