@@ -38,7 +38,6 @@ LABELS = {
     "mlp": "MLP, each token alone", "mlp-sum": "MLP on the running sum",
     "mlp-flattened": "MLP on the flattened context",
 }
-TUNNELS = {"bijection": "Bijection", "hmm": "HMM", "regression": "Regression", "recall": "Recall"}
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,7 @@ def load_records(folder: str | Path | None = None) -> dict[str, dict | None]:
 def results(plan: str, records: dict[str, dict | None]) -> list[Result]:
     """One result for every name in a plan, in the order of the plan; tunnels that the page does not compare are left out."""
     stored = trained.all_rows(records)
-    compared = [cell for cell in trained.cells(plan) if cell.recipe.tunnel in TUNNELS]
+    compared = [cell for cell in trained.cells(plan) if cell.recipe.tunnel in trained.COMPARED]
     return [
         _result(cell, stored, records) for cell in {cell.name: cell for cell in reversed(compared)}.values()
     ][::-1]
@@ -162,7 +161,7 @@ class ArchitectureTable:
         return "\n".join(f"{r.name}: {_plain_cell(r)}" for r in self.results.values())
 
     def _repr_html_(self) -> str:
-        heads = "".join(f'<th scope="col">{title}</th>' for title in TUNNELS.values())
+        heads = "".join(f'<th scope="col">{title}</th>' for title in trained.COMPARED.values())
         body = "\n".join(self._row("-".join(part for part in pair if part)) for pair in RIVALS)
         return (
             f'{page.STYLE}{STYLE}<div class="bw-ledger bw-wide" tabindex="0" role="region" '
@@ -175,7 +174,7 @@ class ArchitectureTable:
         )
 
     def _row(self, label: str) -> str:
-        cells = "".join(self._cell(self.results.get((tunnel, label))) for tunnel in TUNNELS)
+        cells = "".join(self._cell(self.results.get((tunnel, label))) for tunnel in trained.COMPARED)
         return f'<tr><th scope="row">{LABELS[label]}</th>{cells}</tr>'
 
     def _cell(self, result: Result | None) -> str:
@@ -196,9 +195,9 @@ class ArchitectureTable:
     def _baselines(self) -> str:
         """Two rows: knowing nothing, and the other reference points of each tunnel."""
         configs = {r.tunnel: r.tunnel_config for r in self.results.values()}
-        known = {t: baselines.baselines_of(t, configs[t], self.records) for t in TUNNELS}
+        known = {t: baselines.baselines_of(t, configs[t], self.records) for t in trained.COMPARED}
         nothing = "".join(
-            f"<td>{_baseline_text(known[t], baselines.KNOWS_NOTHING[t])}</td>" for t in TUNNELS
+            f"<td>{_baseline_text(known[t], baselines.KNOWS_NOTHING[t])}</td>" for t in trained.COMPARED
         )
         others = "".join(
             "<td>" + "".join(
@@ -206,7 +205,7 @@ class ArchitectureTable:
                 for name, words in baselines.LADDERS[t].items()
                 if name != baselines.KNOWS_NOTHING[t] and name in known[t]
             ) + "</td>"
-            for t in TUNNELS
+            for t in trained.COMPARED
         )
         return (
             f'<tr class="bw-baseline"><th scope="row">Knowing nothing <small>uniform guess; in '
@@ -247,7 +246,7 @@ class VariantTable:
         )
 
     def _row(self, result: Result) -> str:
-        name = f"{TUNNELS[result.tunnel]}: {result.label}"
+        name = f"{trained.COMPARED[result.tunnel]}: {result.label}"
         if not result.rows:
             empty = "<td></td>" * (2 + len(self.lengths))
             return f'<tr><th scope="row">{escape(name)}</th>{empty}<td>{_pill(result)}</td><td></td></tr>'

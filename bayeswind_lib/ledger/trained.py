@@ -24,6 +24,7 @@ CONTROLS = ("rates", "doubled", "longer", "optimisers", "convergence")
 QUEUE = "queue"  # beside the plans: the cells of the queue
 FINISHED = ("runs", QUEUE)  # records of finished runs, in the order in which a run counts that is in both
 OWN_RECORD = ("variants", "prior", "prior-doubled", "binding-trials", "binding-race")  # plans whose results lie in a record of their own, not among the runs
+COMPARED = {"bijection": "Bijection", "hmm": "HMM", "regression": "Regression", "recall": "Recall"}  # tunnels of the page of architectures
 KINDS = ("plain", "rate", "doubled", "both", "longer", "unplanned", "other")
 TRIED = ("rate", "doubled", "both", "longer")  # what else was tried of a name
 
@@ -121,8 +122,8 @@ def plain_recipes() -> dict[str, Recipe]:
 
 @lru_cache(maxsize=1)
 def names() -> frozenset[str]:
-    """The networks whose runs the page of architectures shows: those of the plans and of the queue."""
-    return frozenset(plain_recipes()) | {cell.name for cell in cells(QUEUE)}
+    """The networks whose runs the page of architectures shows: those of the plans and of the queue, in its tunnels."""
+    return frozenset(name for name, recipe in plain_recipes().items() if recipe.tunnel in COMPARED)
 
 
 def kind_of(row: dict) -> str:
