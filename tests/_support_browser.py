@@ -98,7 +98,10 @@ CUT = """() => {
       if (line.textContent.trimEnd().length <= 72 && line.getBoundingClientRect().height > 1.5 * high) say('a line is broken', line);
     }
   }
-  for (const box of [...all('table'), ...all('.bw-table')]) if (goesOn(box) && !cue(box, box)) say('a table goes on without a sign', box);
+  for (const cell of all(':is(td, th)')) {  // a table that does not fit is told row by row
+    const box = cell.closest('.bw-table, div.bw-ledger, table'), room = Math.min(page, box.getBoundingClientRect().right) + 2;
+    if (!cell.closest('.bw-stacked thead, .bw-data') && cell.getBoundingClientRect().right > room) say('a cell is cut', cell);
+  }
   for (const caption of all('caption')) {
     const {left, right} = caption.getBoundingClientRect();
     let room = page, up = caption;

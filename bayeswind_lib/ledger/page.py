@@ -40,6 +40,7 @@ div.bw-ledger table.bw-rows { display: table; width: 100%; border-collapse: coll
 div.bw-ledger table.bw-counts { font-size: 0.8em; }
 .bw-counts th, .bw-counts td { padding: 0.4rem 0.3rem; }
 .bw-rows.bw-counts tbody th { width: auto; }
+.bw-counts thead span.bw-status { border-radius: 0.6rem; white-space: normal; }
 .bw-rows caption { color: var(--quiet); text-align: left; caption-side: top; }
 .bw-rows tr:target { outline: 3px solid #0072B2; }
 .bw-ledger small { color: var(--quiet); display: block; margin-top: 0.2rem; overflow-wrap: break-word; }

@@ -76,6 +76,52 @@ function watch() {
 document.addEventListener("scroll", ({ target }) => { if (target.matches?.(WIDE)) mark(target); }, true);
 window.addEventListener("load", watch);
 
+// A table that is wider than its column is told row by row, each cell beside the name of its column. One whose names or
+// cells span several columns cannot be told so, and scrolls; so do the numbers of a figure, which are a file to look into.
+const ROLES = { table: "table", thead: "rowgroup", tbody: "rowgroup", tr: "row", "thead th": "columnheader", "tbody th": "rowheader", td: "cell" };
+const fits = (table) => [table, table.closest(".bw-table, div.bw-ledger")].every((box) => !box || box.scrollWidth <= box.clientWidth + 1);
+
+function named(table, heads) {
+  if (table.querySelector(".bw-label")) return;
+  for (const [part, role] of Object.entries(ROLES)) {
+    for (const node of part === "table" ? [table] : table.querySelectorAll(part)) node.setAttribute("role", role);
+  }
+  for (const row of table.querySelectorAll("tbody tr")) {
+    [...row.cells].forEach((cell, i) => {
+      const name = document.createElement("span"), value = document.createElement("span");
+      name.className = "bw-label";
+      name.setAttribute("aria-hidden", "true");
+      name.append(...heads[i].cloneNode(true).childNodes);
+      value.append(...cell.childNodes);
+      cell.append(name, value);
+    });
+  }
+}
+
+function stack(table) {
+  const heads = table.tHead?.rows.length === 1 ? [...table.tHead.rows[0].cells] : [], rows = [...table.querySelectorAll("tbody tr")];
+  if (heads.length < 2 || !table.checkVisibility() || rows.some((row) => row.cells.length !== heads.length)) return;
+  table.classList.remove("bw-stacked");
+  if (fits(table)) return;
+  named(table, heads);
+  table.classList.add("bw-stacked");
+  table.closest("div.bw-wide")?.classList.add("bw-end"); // nothing goes on beyond its edge
+}
+const OWN_WAY = ".bw-data, .bw-explorer, .bw-heat, .bw-rows, .bw-compared, .bw-symbols";
+function stackAll(within = document) {
+  for (const table of within.querySelectorAll(".bd-article table")) if (!table.closest(OWN_WAY)) stack(table);
+}
+let wide = 0; // the window's width when tables were last looked at
+function refit() {
+  if (wide === innerWidth) return;
+  wide = innerWidth;
+  stackAll();
+}
+document.addEventListener("DOMContentLoaded", refit);
+window.addEventListener("resize", refit);
+document.fonts.ready.then(() => stackAll());
+document.addEventListener("toggle", ({ target }) => { if (target.open) stackAll(target); }, true);
+
 // A formula is copied as its TeX, between dollars.
 document.addEventListener("copy", (event) => {
   const chosen = getSelection();
