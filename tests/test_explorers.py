@@ -74,6 +74,12 @@ def full_coin(page):
     press(page, "tails", 3)
 
 
+def full_em(page):
+    page.get_by_label("Spread of the values").fill("1.5")
+    page.get_by_label("Score of value 2").fill("3")
+    page.get_by_label("C", exact=True).check()
+
+
 def full_sources(page):
     page.get_by_label("Symbols read").fill("24")
     page.get_by_label("show which source speaks").check()
@@ -92,7 +98,7 @@ def full_training(page):
 # Every explorer, and how to make it as full as it gets.
 FULL = {
     "ablation": full_ablation, "attention": full_attention, "bijection": full_bijection, "coin": full_coin,
-    "hazard": full_hazard, "hmm": full_hmm, "ladder": full_ladder, "machine": full_machine, "regression": full_regression,
+    "em": full_em, "hazard": full_hazard, "hmm": full_hmm, "ladder": full_ladder, "machine": full_machine, "regression": full_regression,
     "sources": full_sources, "threekeys": full_threekeys, "threshold": full_threshold, "training": full_training,
 }  # fmt: skip
 

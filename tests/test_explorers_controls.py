@@ -111,7 +111,7 @@ def test_a_control_that_throws_is_noticed(browser, tmp_path):
 
 # What shows how far each has come, of those that can be played, and what else can be moved in it.
 PLAYED = {
-    "bijection": ("pairs", "Keys and values, V"), "coin": ("tosses", "Its prior"), "hmm": ("seen", "Window"), "regression": ("points", "Asked at t"),
+    "bijection": ("pairs", "Keys and values, V"), "coin": ("tosses", "Its prior"), "em": ("spread", "Score of value 1"), "hmm": ("seen", "Window"), "regression": ("points", "Asked at t"),
     "threekeys": ("state", "Error, across"), "training": ("step", "Pairs shown"),
 }  # fmt: skip
 

@@ -123,6 +123,16 @@ def coin_explorer() -> Widget:
 
 
 @_without_arguments
+def em_explorer() -> Widget:
+    """Drag the values of one head, and compare an E-step on its weights with attention's own step.
+
+    Raises:
+        ModuleNotFoundError: if anywidget is not installed; the message says what to do.
+    """
+    return _mounted("em")
+
+
+@_without_arguments
 def sources_explorer() -> Widget:
     """Read the symbols of one of six known hidden chains: which of them speaks, and what comes next?
 
