@@ -121,6 +121,8 @@ def _gap(curve, base_curve, x, unit, label, base) -> str:
         return ""
     with np.errstate(invalid="ignore"):
         gaps = curve - base_curve
+    if np.isnan(gaps).all():  # at no place are there both
+        return ""
     return ", " + largest_gap(gaps, [number(v) for v in x], unit, f"to {base} at")
 
 
