@@ -121,8 +121,10 @@ def _gap(curve, base_curve, x, unit, label, base) -> str:
         return ""
     with np.errstate(invalid="ignore"):
         gaps = curve - base_curve
-    if np.isnan(gaps).all():  # at no place are there both
-        return ""
+    if np.isnan(gaps).all():  # at no place are there both: how a curve of several points falls or rises by itself
+        own = np.isfinite(curve)
+        told = [number(v) for v in x[own][1:]]
+        return ", " + largest_gap(np.diff(curve[own]), told, unit, "between neighbours, at") if told else ""
     return ", " + largest_gap(gaps, [number(v) for v in x], unit, f"to {base} at")
 
 
