@@ -6,7 +6,7 @@
   "use strict";
 
   const {
-    axes, button, dragging, element, frame, number, player, radios, range, slider, statusLine, tenth, text, watchWidth, within,
+    axes, button, dragging, element, frame, number, player, radios, range, slider, softmax, statusLine, tenth, text, watchWidth, within,
   } = bwExplorer;
   const REACH = 2.5; // the plane shows both channels of a value from -2.5 to 2.5
   const NAMES = ["A", "B", "C"]; // outcomes
@@ -20,11 +20,6 @@
   const length = (a) => Math.sqrt(dot(a, a));
   const mean = (weights, rows) => [0, 1].map((i) => weights.reduce((sum, w, j) => sum + w * rows[j][i], 0));
 
-  function softmax(scores) {
-    const top = Math.max(...scores), high = scores.map((s) => Math.exp(s - top));
-    const sum = high.reduce((a, b) => a + b, 0);
-    return high.map((h) => h / sum);
-  }
   const forecast = (value) => softmax(OUTPUT.map((w) => dot(value, w)));
 
   // Values moved towards their mean: their spread is a share of what it was.

@@ -206,6 +206,12 @@
     else mountAll();
   }
 
+  function softmax(scores) {
+    const top = Math.max(...scores), high = scores.map((s) => Math.exp(s - top));
+    const sum = high.reduce((a, b) => a + b, 0);
+    return high.map((h) => h / sum);
+  }
+
   // Shannon entropy of a distribution in bits; 0 log 0 counts as 0.
   const entropyBits = (p) => p.reduce((sum, v) => (v > 0 ? sum - v * Math.log2(v) : sum), 0);
 
@@ -243,7 +249,7 @@
 
   window.bwExplorer = {
     axes, button, chipInFocus, count, dragging, element, entropyBits, frame, gaussianEntropyBits, gaussianKlBits, generator, handOn,
-    klBits, lineBelief, linePredict, normal, number, player, radios, range, roundUp, shuffled, slider, start, statusLine, tenth, text, trace, watchWidth,
+    klBits, lineBelief, linePredict, normal, number, player, radios, range, roundUp, shuffled, slider, softmax, start, statusLine, tenth, text, trace, watchWidth,
     within,
   };
 })();

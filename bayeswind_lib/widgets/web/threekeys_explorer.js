@@ -6,7 +6,7 @@
   "use strict";
 
   const {
-    axes, button, count, dragging, element, frame, number, player, radios, slider, statusLine, tenth, text, trace, watchWidth, within,
+    axes, button, count, dragging, element, frame, number, player, radios, slider, softmax, statusLine, tenth, text, trace, watchWidth, within,
   } = bwExplorer;
   const REACH = 3; // the plane shows both coordinates from -3 to 3
   const MOST = 2; // the longest error along one coordinate
@@ -17,11 +17,6 @@
   const dot = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
   const mean = (weights, rows) => [0, 1].map((i) => weights.reduce((sum, w, j) => sum + w * rows[j][i], 0));
 
-  function softmax(scores) {
-    const top = Math.max(...scores), high = scores.map((s) => Math.exp(s - top));
-    const sum = high.reduce((a, b) => a + b, 0);
-    return high.map((h) => h / sum);
-  }
 
   // One step of gradient descent on |g - y|^2 / 2, where the error u = g - y is given.
   function step(scores, values, error, rate, moves) {
