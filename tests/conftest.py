@@ -1,7 +1,8 @@
 """Shared fixtures, which tests `make check` and the weekly run take, and what each test costs.
 
 A test belongs to the book, and not to `make check`, if it takes one of the fixtures in `BOOK` or stands in
-one of the files in `BOOK_FILES`. One that is slow and rarely breaks is marked `weekly` where it stands.
+one of the files in `BOOK_FILES`. One that takes more than some seven processor seconds is marked `slow`,
+and stays out of `make check` too; one that is slower yet and rarely breaks is marked `weekly`.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ def processor_seconds() -> float:
 
 
 def pytest_configure(config):
-    """What the two marks mean."""
+    """What the marks mean."""
     config.addinivalue_line("markers", "book: needs the built book, its notebooks or a browser")
+    config.addinivalue_line("markers", "slow: more than some seven processor seconds; in `make test`, not in `make check`")
     config.addinivalue_line("markers", "weekly: slow, and rarely breaks; CONTRIBUTING.md lists these tests")
 
 

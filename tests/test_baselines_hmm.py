@@ -302,6 +302,7 @@ CELLS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("generator", ["grid", "raw"])
 def test_the_printed_table_is_reproduced(generator):
     scores = {

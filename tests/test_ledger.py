@@ -693,6 +693,7 @@ def made_twice(names, folder) -> dict[str, bytes]:
     return before
 
 
+@pytest.mark.slow
 def test_a_second_make_records_changes_no_byte(small_records, tmp_path):
     names = [name for name in experiments.MADE if not name.startswith("probe_")]
     record = json.loads(made_twice(names, tmp_path)["bijection_baselines.json"])

@@ -208,6 +208,7 @@ def test_networks_of_published_size_leave_scores_in_detail(tmp_path):
     assert "scores" not in json.loads(other.read_text())["runs"][0]  # nobody said where the weights lie
 
 
+@pytest.mark.slow
 def test_kills_at_any_moment_leave_no_trace(smooth, plan, tmp_path):
     folder, record = tmp_path / "runs", tmp_path / "queue.json"
     first = queue.entries(plan)[0].cell

@@ -129,6 +129,7 @@ def curves(task):
     return {name: race.race(arm, task, 42, steps=1000, every=250) for name, arm in arms.items()}
 
 
+@pytest.mark.slow
 def test_the_published_order_and_what_it_leaves_out(curves, task):
     """Ten times on values is faster than plain descent; ten times on everything is faster still."""
     final = {name: curve.loss[-1] for name, curve in curves.items()}

@@ -262,6 +262,7 @@ def test_a_worker_given_up_for_dead_shares_its_cell_with_nobody(dask, alone, tmp
 # Processes of this machine.
 
 
+@pytest.mark.slow
 def test_a_stopped_sweep_saves_and_goes_on(tmp_path, alone):
     """Local workers: one is killed and started again by Dask, then the whole sweep is stopped."""
     folder, diary = tmp_path / "sweep", Diary(tmp_path / "diary")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from _support import ROOT
+from tools import steps as tool_steps
 
 OTHERS = sorted(path for path in (ROOT / "tests").glob("*.py") if path.name != Path(__file__).name)
 # A limit in seconds of the clock, or a wait that is long enough on an idle machine only. `HANGS` is no such limit.
@@ -60,6 +61,8 @@ def test_has_it_done():
     os.waitpid(child, 0)
 @pytest.mark.weekly
 def test_works_once_a_week(): burn(0.5)
+@pytest.mark.slow
+def test_is_left_to_make_test(): pass
 def test_takes_the_site(site): pass
 """
 
@@ -69,15 +72,20 @@ def test_a_test_over_the_limit_fails_whatever_the_clock_says(pytester, monkeypat
     """Processor seconds count, those of a process that the test started too; a weekly test may take longer."""
     import conftest
 
+    told = []
+    monkeypatch.setattr(tool_steps, "lint", lambda: 0)
+    monkeypatch.setattr(tool_steps, "pytest", lambda words, marks: told.append(marks) or 0)
+    assert tool_steps.check() == 0
+    (quick,) = told
     monkeypatch.setattr(conftest, "LIMIT", 0.3)
     monkeypatch.setattr(conftest, "site_folder", lambda: "")
     pytester.makepyfile(COST)
     pytester.makeini("[pytest]\naddopts = --strict-markers")
     result = pytester.inline_run("-p", "no:cacheprovider", plugins=[conftest])
-    chosen = pytester.inline_run("-p", "no:cacheprovider", "-m", "not book and not weekly", plugins=[conftest])
+    chosen = pytester.inline_run("-p", "no:cacheprovider", "-m", quick, plugins=[conftest])
     monkeypatch.undo()  # or this test, too, would be over the limit
     passed, _, failed = result.listoutcomes()
     assert [r.nodeid.partition("::")[2] for r in failed] == ["test_works", "test_has_it_done"]
     assert "processor seconds; a test that is not weekly may take" in str(failed[0].longrepr)
-    assert len(passed) == 3
-    assert [len(kind) for kind in chosen.listoutcomes()] == [1, 0, 2]  # neither the site's nor the weekly one
+    assert len(passed) == 4
+    assert [len(kind) for kind in chosen.listoutcomes()] == [1, 0, 2]  # not the site's, the slow, the weekly one

@@ -39,7 +39,7 @@ class Command:
 
 COMMANDS = {
     "book": Command("build the book and the notebooks, say where to open it", "steps:book"),
-    "check": Command("lint and the library's own tests (3 minutes)", "steps:check"),
+    "check": Command("lint and the library's quick tests (3 minutes)", "steps:check"),
     "test": Command("build the book, then run every check but the weekly ones", "steps:test"),
     "test-all": Command("build the book, then run every check", "steps:test_all"),
     "lab": Command("open JupyterLab on the notebooks (installed on first use)", "steps:lab"),

@@ -132,8 +132,8 @@ def told(parts: dict[str, Callable[[], int]]) -> int:
 
 
 def check(words: Sequence[str] = ()) -> int:
-    """Lint, and the library's own tests: no chapter, no page, no browser."""
-    marks = "not book and not weekly"
+    """Lint, and the quick tests of the library: no chapter, no page, no browser."""
+    marks = "not book and not slow and not weekly"
     return told({"make lint failed": lint, "tests failed": lambda: pytest(words, marks)})
 
 
