@@ -75,7 +75,7 @@ def coverage(n_values: int = 6, n_left: int = 3) -> Drawing:
             row = (first + n_values * (side + gap) + 14, y + side / 2) if not s.narrow else (s.left, y + side + 30)
             s.text(row, scores, s.pick(14, 13), "start")
             y += side + s.pick(62, 82)
-        s.note((s.left, y - s.pick(28, 12)), s.pick("crossed out: shown before; blue: what the predictor holds possible, all equally", "crossed out: shown before\nblue: what the predictor holds possible"), "start")
+        s.note((s.left, y - s.pick(28, 12)), s.pick("crossed out: shown before; blue: what the predictor considers possible, all equally", "crossed out: shown before\nblue: what the predictor considers possible"), "start")
 
     alt = (
         f"Two rows of {n_values} values, of which {n_left} are still possible and the others crossed out. In the first row a predictor's set, marked blue, "
