@@ -143,3 +143,34 @@ def test_play_goes_on_to_the_end_and_begins_again_and_stops_when_something_else_
         stands = root.get_attribute(f"data-{progress}")
         page.clock.run_for(5000)
         assert root.get_attribute(f"data-{progress}") == stands
+
+
+# Marks that leave a trail, a key or button that takes a step, and what begins another story.
+TRAILS = {
+    "attention": (".bw-first", "Pairs shown", "new"), "bijection": (".bw-bar", "next", "new"), "coin": (".bw-posterior", "next", "new"),
+    "em": (".bw-dot", "next", "again"), "hmm": ("rect.bw-look-0", "next", "new"), "machine": (".bw-first", "Pairs", "new"),
+    "regression": ("path.bw-exact", "next", "new"), "threekeys": (".bw-tip", "next", "again"), "training": (".bw-first", "Updates", "new"),
+}  # fmt: skip
+PLACES = """kinds => [...document.querySelectorAll(kinds)].map(e =>
+  ['x', 'y', 'width', 'height', 'cx', 'cy', 'r', 'd', 'transform', 'style'].map(name => e.getAttribute(name)).join(' '))"""
+
+
+@pytest.mark.parametrize("name", sorted(TRAILS))
+def test_what_moves_leaves_a_trail_until_another_story_begins(name, browser, tmp_path):
+    marks, step, anew = TRAILS[name]
+    trail = ".bw-before > g:last-child > .bw-was-here"
+    with explorer_opener(name, browser, tmp_path) as opened:
+        page = opened(opens=5)
+        assert page.evaluate(PLACES, trail) == []
+        for _ in range(2):
+            before = page.evaluate(PLACES, marks)
+            if step == "next":
+                page.locator("[data-action=next]").click()
+            else:
+                page.get_by_label(step, exact=True).first.press("ArrowLeft")
+            assert page.evaluate(PLACES, trail) == before != page.evaluate(PLACES, marks)
+        assert page.locator(".bw-before[aria-hidden=true]").count() == page.locator(".bw-before").count()
+        page.set_viewport_size({"width": 700, "height": 900})  # another size: nothing of the old one may stay
+        page.wait_for_function("() => !document.querySelector('.bw-was-here')")
+        page.locator(f"[data-action={anew}]").click()
+        assert page.evaluate(PLACES, trail) == []

@@ -66,7 +66,7 @@
         `Entropy of its attention: ${now.bits.toFixed(3)} bits.`;
       drawMap(map, seen.patterns[layer][head], state, `layer ${layer}, head ${head}`);
       const exact = posterior(state.episode, k);
-      drawBars(bars, { network: seen.probabilities[k] }, exact, `answer for key ${state.episode.keys[k]}`);
+      drawBars(bars, { network: seen.probabilities[k] }, exact, `answer for key ${state.episode.keys[k]}`, state.seed);
       Object.assign(root.dataset, { mass: now.mass, even: now.even, bits: now.bits });
     }
 

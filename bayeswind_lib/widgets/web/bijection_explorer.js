@@ -7,7 +7,7 @@
 
   const {
     axes, button, chipInFocus, count, dragging, element, entropyBits: entropy, frame, generator, handOn, player, radios, range,
-    shuffled, slider, statusLine, text, watchWidth,
+    shuffled, slider, statusLine, text, trail, watchWidth,
   } = bwExplorer;
 
   // ---- the mathematics -----------------------------------------------------------------------
@@ -249,6 +249,7 @@
       rect.style.visibility = p ? "visible" : "hidden";
       area.classList.toggle("bw-open", p > 0);
     });
+    trail(box, box.frame.svg, ".bw-bar", episode.seed);
   }
 
   function barWords(episode, row) {

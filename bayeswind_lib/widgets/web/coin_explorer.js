@@ -6,7 +6,7 @@
 
   const {
     axes, button, chipInFocus, count, dragging, element, entropyBits, frame, generator, handOn, klBits, number, player, radios, range,
-    slider, statusLine, text, watchWidth, within,
+    slider, statusLine, text, trail, watchWidth, within,
   } = bwExplorer;
   const COINS = range(11).map((i) => i / 10); // chance of heads
   const MOST = 12; // tosses
@@ -105,7 +105,7 @@
       }, one ? "H" : "T")));
       if (spot) (chips.querySelector(`[data-chip="${spot}"]`) || back).focus();
       const p = belief ? heads(belief) : NaN, q = belief ? OTHERS[other][1](belief, prior) : NaN;
-      heightOf = drawCoins(coins, { prior, belief, coin, held });
+      heightOf = drawCoins(coins, { prior, belief, coin, held, seed });
       drawAhead(ahead, belief ? [["exact", p, "bw-bar"], [OTHERS[other][0], q, "bw-guess"]] : []);
       status.textContent = describe(belief, p, q);
       Object.assign(root.dataset, { tosses: tosses.join(""), prior: JSON.stringify(prior), heads: p, other: q,
@@ -130,11 +130,12 @@
 
   // The prior as a step over each coin, to be dragged, and the posterior as bars. Returns how a place on the screen
   // becomes a probability.
-  function drawCoins(box, { prior, belief, coin, held }) {
+  function drawCoins(box, { prior, belief, coin, held, seed }) {
     const told = COINS.map((c, i) => `${c}: ${number(prior[i])}${belief ? `, now ${number(belief[i])}` : ""}`).join("; ");
     const f = frame(box, 250, `Probability of each coin, by its chance of heads, before the tosses and now: ${told}.`);
     const most = Math.max(...prior, ...(belief || [0]));
-    const top = held !== null ? +box.dataset.top : [0.3, 0.6, 1.05].find((t) => t > most * 1.02); // a hand that drags needs a scale that stands
+    const before = +(box.dataset.top || 0); // a hand that drags needs a scale that stands, and one that turned at every toss would hide what changes
+    const top = held !== null ? before : [0.3, 0.6, 1.05].find((t) => most * 1.02 < (t < before ? 0.7 * t : t));
     box.dataset.top = top;
     const toY = (p) => f.bottom - (Math.min(p, top) / top) * (f.bottom - f.top), step = (f.right - f.left) / COINS.length;
     axes(f, top > 1 ? [0, 0.5, 1] : top > 0.5 ? [0, 0.2, 0.4, 0.6] : [0, 0.1, 0.2, 0.3], toY, "Coins: prior (line, drag it), posterior (bar)", "chance of heads");
@@ -147,6 +148,7 @@
         element("circle", { cx: x + step / 2, cy: toY(prior[i]), r: i === coin ? 6 : 4, class: "bw-knob" }),
         element("rect", { x, width: step, y: f.top - 6, height: f.bottom - f.top + 6, class: "bw-grip", "data-coin": i }));
     });
+    trail(box, f.svg, ".bw-posterior", seed, { scale: [top, f.bottom] });
     return (event) => {
       const place = f.svg.getBoundingClientRect();
       const down = ((event.clientY - place.top) / place.height) * 250;

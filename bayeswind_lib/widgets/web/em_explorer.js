@@ -6,12 +6,12 @@
   "use strict";
 
   const {
-    axes, button, dragging, element, frame, number, player, radios, range, slider, softmax, statusLine, tenth, text, watchWidth, within,
+    axes, button, dragging, element, frame, number, player, radios, range, slider, softmax, statusLine, tenth, text, trail, watchWidth, within,
   } = bwExplorer;
   const REACH = 2.5; // the plane shows both channels of a value from -2.5 to 2.5
   const NAMES = ["A", "B", "C"]; // outcomes
   const OUTPUT = [90, 210, 330].map((angle) => [1.5 * Math.cos((angle * Math.PI) / 180), 1.5 * Math.sin((angle * Math.PI) / 180)]); // an outcome's row
-  const START = { scores: [0, 0.6, 0.3, 0], values: [[0.5, 1.7], [-1.5, -0.3], [1.3, -1.1], [-0.1, 0.3]], outcome: 0, spread: 1 };
+  const START = { scores: [0, 0.6, 0.3, 0], values: [[0.5, 1.7], [-1.5, -0.3], [1.3, -1.1], [-0.1, 0.3]], outcome: 0, spread: 1, beginning: 0 };
   const LEAST = 0.05; // of the spread
 
   // ---- the mathematics -----------------------------------------------------------------------
@@ -60,7 +60,7 @@
       more: () => state.spread > LEAST, step: () => { state.spread = Math.max(LEAST, 0.8 * state.spread); update(); },
       again: () => { state.spread = 1; update(); },
     });
-    const reset = button("Start again", "again", () => { state = structuredClone(START); outcome.querySelector("input").checked = true; update(); });
+    const reset = button("Start again", "again", () => { state = { ...structuredClone(START), beginning: state.beginning + 1 }; outcome.querySelector("input").checked = true; update(); });
     const status = statusLine();
     const bars = element("div", { class: "bw-chart" }), plane = element("div", { class: "bw-chart bw-plane" });
     root.replaceChildren(
@@ -95,7 +95,7 @@
         `${listed(now.after)}, and misses the E-step by ${number(now.apart)} of its length (cosine ${number(now.cosine)}). ` +
         `${NAMES[state.outcome]} had probability ${number(now.attention)}; a mixture of the four forecasts would have given it ${number(now.mixture)}.`;
       drawBars(bars, now);
-      place = drawPlane(plane, values, now, state.outcome);
+      place = drawPlane(plane, values, now, state);
       Object.assign(root.dataset, {
         spread: state.spread, outcome: state.outcome, values: JSON.stringify(values), scores: JSON.stringify(state.scores),
         posterior: JSON.stringify(now.posterior), after: JSON.stringify(now.after), apart: now.apart, cosine: now.cosine,
@@ -125,7 +125,7 @@
   }
 
   // The values, each a dot as large as its weight, and the directions of the outcomes. Returns how a place on the screen becomes one of the plane.
-  function drawPlane(box, values, now, outcome) {
+  function drawPlane(box, values, now, { outcome, beginning }) {
     const told = values.map((v, j) => `value ${j + 1} (${listed(v)}) forecasts ${NAMES[outcome]} with ${number(forecast(v)[outcome])}`).join("; ");
     const f = frame(box, highFor(box), `The plane of the values: ${told}.`);
     const scale = Math.min(f.width - 20, f.bottom - f.top + 40) / (2 * REACH), middle = [f.width / 2, (f.top + f.bottom + 30) / 2];
@@ -144,6 +144,7 @@
       f.svg.append(element("circle", { cx, cy, r: 5 + 13 * Math.sqrt(now.pattern[j]), class: "bw-dot" }), text(cx, cy + 4, String(j + 1), "middle", "bw-name"),
         element("circle", { cx, cy, r: 18, class: "bw-grip", "data-value": j }));
     });
+    trail(box, f.svg, ".bw-dot", beginning, { most: 6 });
     return (event) => {
       const { left, top } = f.svg.getBoundingClientRect();
       return [(event.clientX - left - middle[0]) / scale, (middle[1] - (event.clientY - top)) / scale];

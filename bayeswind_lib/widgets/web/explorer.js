@@ -39,6 +39,7 @@
       hush("polite");
     }
     function next() {
+      turn += 1;
       if (root.isConnected) step();
       if (!root.isConnected || !more()) stop();
     }
@@ -142,6 +143,31 @@
     box.addEventListener("touchstart", (event) => { if (held !== null) event.preventDefault(); }, { passive: false });
     box.addEventListener("pointermove", (event) => { if (held !== null) move(event, held); });
     for (const end of ["pointerup", "pointercancel"]) box.addEventListener(end, () => { held = null; });
+  }
+
+  // What is drawn between two presses of a hand, two keys or two steps of Play counts as one drawing.
+  let turn = 0;
+  for (const kind of ["pointerdown", "keydown"]) document.addEventListener(kind, () => { turn += 1; }, true);
+
+  // Where things were before: the marks chosen by `kinds` of the last drawings, faint and behind those of today. Another size
+  // or another scene (an episode) begins anew. `into` is the drawing in the box, or the part of it that holds the marks; `scale` is
+  // [the value at which bars are one unit high, where they stand], if that may change from drawing to drawing.
+  function trail(box, into, kinds, scene = "", { most = 1, scale: [top, base] = [1, 0] } = {}) {
+    into.querySelector(":scope > .bw-before")?.remove();
+    const key = `${into.closest("svg").getAttribute("viewBox")} ${scene}`;
+    const earlier = box.trail?.key === key ? box.trail.drawings.filter((one) => one.turn !== turn) : [];
+    const marks = [...into.querySelectorAll(kinds)].map((mark) => {
+      const copy = mark.cloneNode();
+      copy.setAttribute("class", "bw-was-here");
+      return copy;
+    });
+    const shown = marks.map((mark) => mark.outerHTML).join("");
+    if (earlier.at(-1)?.shown === shown) earlier.pop();
+    const past = earlier.slice(-most);
+    into.prepend(element("g", { class: "bw-before", "aria-hidden": "true" }, ...past.map((one, i) =>
+      element("g", { opacity: (i + 1) / past.length, transform: one.top !== top && `translate(0 ${base}) scale(1 ${one.top / top}) translate(0 ${-base})` },
+        ...one.marks.map((mark) => mark.cloneNode())))));
+    box.trail = { key, drawings: [...past, { turn, marks, shown, top }] };
   }
 
   // ---- chance --------------------------------------------------------------------------------
@@ -249,7 +275,7 @@
 
   window.bwExplorer = {
     axes, button, chipInFocus, count, dragging, element, entropyBits, frame, gaussianEntropyBits, gaussianKlBits, generator, handOn,
-    klBits, lineBelief, linePredict, normal, number, player, radios, range, roundUp, shuffled, slider, softmax, start, statusLine, tenth, text, trace, watchWidth,
+    klBits, lineBelief, linePredict, normal, number, player, radios, range, roundUp, shuffled, slider, softmax, start, statusLine, tenth, text, trace, trail, watchWidth,
     within,
   };
 })();

@@ -11,7 +11,7 @@
 
   const {
     axes, button, chipInFocus, count, element, entropyBits: entropy, frame, generator, handOn, klBits: divergence, player,
-    radios, range, slider, statusLine, text, trace, watchWidth,
+    radios, range, slider, statusLine, text, trace, trail, watchWidth,
   } = bwExplorer;
   const SIZE = 3, LENGTH = 20; // states and symbols; symbols that nature draws
   const CHAINS = { fast: { kappa: 0, least: 5 }, slow: { kappa: 20, least: 1 } };
@@ -296,12 +296,12 @@
       legend.replaceChildren(...all.map((one) => element("li", {},
         element("span", { class: `bw-key bw-look-${one.look}`, "aria-hidden": "true" }), one.label)));
       if (ahead) {
-        drawBars(bars, all, 230, "forecast probability", "next observation");
+        drawBars(bars, all, episode, 230, "forecast probability", "next observation");
         drawMisses(curve, all);
       } else {
         drawChips();
         drawTriangle(triangle, all);
-        drawBars(bars, all);
+        drawBars(bars, all, episode);
         drawEntropy(curve, all);
       }
       tell();
@@ -416,7 +416,7 @@
   // On a phone the drawings and the buttons below them fit into one view.
   const highFor = (height) => (window.innerWidth < 500 ? 170 : height);
 
-  function drawBars(box, all, height = 300, title = "probability", below = "hidden state now") {
+  function drawBars(box, all, { seed, chain }, height = 300, title = "probability", below = "hidden state now") {
     const n = all[0].rows.length - 1;
     const told = all.map((one) => `${one.label} ${one.rows[n].map(chance).join(", ")}`).join("; ");
     const f = frame(box, highFor(height), `Bars of the ${title} of 0, 1 and 2 (${below}): ${told}.`);
@@ -435,6 +435,7 @@
         height: f.bottom - toY(all[0].rows[n][s]), class: "bw-bar bw-look-0",
       }));
     }
+    trail(box, f.svg, ".bw-look-0", `${seed} ${chain}`);
   }
 
   function drawEntropy(box, all) {

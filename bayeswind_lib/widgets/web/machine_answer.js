@@ -3,7 +3,7 @@
 (function () {
   "use strict";
 
-  const { element, range, text, trace } = bwExplorer;
+  const { element, range, text, trace, trail } = bwExplorer;
 
   const probability = (p) => (p >= 0.9995 ? "1" : p.toFixed(2).replace(/^0/, ""));
   const svgOf = (width, height, label) => element("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label });
@@ -13,7 +13,7 @@
   // names, exact, now: of every outcome; whole: the answer of the uncut network, or null; from: where
   // the stream comes up from below; chosen: outcomes that contributions are about; pick(y) is called
   // when one is pressed.
-  function answer(box, { width, narrow, names, exact, now, whole, from, chosen, pick, title }) {
+  function answer(box, { width, narrow, names, exact, now, whole, from, chosen, pick, title, scene }) {
     const height = narrow ? 142 : 158, base = height - 46, top = 20, left = 8, step = (width - 2 * left) / names.length;
     const most = [0.16, 0.28, 0.4, 0.56, 0.75, 1.001].find((v) => v >= Math.max(...exact, ...now, ...(whole || []))), toY = (p) => base - (Math.min(p, most) / most) * (base - top);
     const told = names.map((name, y) => `${name}: network ${now[y].toFixed(3)}, exact ${exact[y].toFixed(3)}${whole ? `, uncut ${whole[y].toFixed(3)}` : ""}`);
@@ -36,6 +36,7 @@
       svg.append(text(centre(y), base + 14, name, "middle", `bw-outcome${chosen.includes(y) ? " bw-chosen" : ""}`));
       svg.append(element("rect", { class: "bw-area", x: centre(y) - step / 2, width: step, y: 0, height: base + 20, onclick: () => pick(y) }));
     });
+    if (!whole) trail(box, svg, ".bw-first", scene, { scale: [most, base] });
     box.replaceChildren(svg);
   }
 

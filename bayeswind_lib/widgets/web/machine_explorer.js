@@ -341,6 +341,7 @@
       bwMachineAnswer.answer(this.answerBox, {
         width, narrow, names: play.labels, exact: found.exact, now: found.seen.probabilities, whole: found.whole && found.whole.probabilities, from: p.xs,
         chosen: state.flow === "contribution" ? found.asked.chosen : [], pick: (y) => this.set({ flow: "contribution", about: String(y) }), title: play.title,
+        scene: `${state.task} ${state.seed} ${network.architecture}`,
       });
       this.drawCourse();
       this.say();

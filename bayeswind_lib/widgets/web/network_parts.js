@@ -4,7 +4,7 @@
 (function () {
   "use strict";
 
-  const { axes, button, element, frame, range, shuffled, slider, statusLine, text } = bwExplorer;
+  const { axes, button, element, frame, range, shuffled, slider, statusLine, text, trail } = bwExplorer;
   const NEAR = "600px 0px"; // so far outside the window an explorer begins to load
 
   // ---- start ---------------------------------------------------------------------------------
@@ -141,7 +141,7 @@
   }
 
   // Bars of one distribution or two, the exact one dashed over them.
-  function drawBars(box, rows, truth, title) {
+  function drawBars(box, rows, truth, title, scene = "") {
     const names = Object.keys(rows), V = truth.length;
     const told = range(V).map((v) =>
       `${v}: ${names.map((name) => `${name} ${rows[name][v].toFixed(3)}`).join(", ")}, exact ${truth[v].toFixed(3)}`);
@@ -162,6 +162,7 @@
         }));
       }
     });
+    if (names.length === 1) trail(box, f.svg, ".bw-first", scene, { scale: [top, f.bottom] });
   }
 
   // A head's attention: a row a token that looks, a column a token that is looked at.

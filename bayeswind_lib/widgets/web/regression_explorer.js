@@ -7,7 +7,7 @@
 
   const {
     button, count, dragging, element, frame, gaussianEntropyBits: entropy, gaussianKlBits: kl, generator, handOn, lineBelief: belief,
-    linePredict: predict, normal, number, player, slider, statusLine, tenth, text, trace, watchWidth, within,
+    linePredict: predict, normal, number, player, slider, statusLine, tenth, text, trace, trail, watchWidth, within,
   } = bwExplorer;
   const GRIP = 14; // pixels around a point in which a hand takes it
   const MANY = 12; // points to which Play goes
@@ -105,7 +105,7 @@
       back.disabled = points.length === 0;
       handOn(back, next);
       status.textContent = describe(points, asked, noise, memory, exact, truth, guess);
-      toPoint = drawBands(bands, { points, noise, memory, asked, exact, short, truth, id }, (event) => {
+      toPoint = drawBands(bands, { points, noise, memory, asked, exact, short, truth, id, seed }, (event) => {
         if (Math.hypot(event.clientX - pressed[0], event.clientY - pressed[1]) > 6) return; // a drag, not a click
         points.push(toPoint(event));
         update();
@@ -175,6 +175,7 @@
       element("path", { d: trace(curve(s.exact, -1)), class: "bw-exact bw-edge" }),
       element("path", { d: trace(curve(s.exact, 0)), class: "bw-exact bw-mean" }),
       element("line", { x1: toX(s.asked), x2: toX(s.asked), y1: f.top, y2: f.bottom, class: "bw-asked" }));
+    trail(box, inside, ".bw-exact", s.seed);
     const kept = s.points.length - Math.min(s.memory, s.points.length);
     s.points.forEach(([t, y], i) => inside.append(element("circle", {
       cx: toX(t), cy: toY(y), r: 5, class: i < kept ? "bw-point bw-forgotten" : "bw-point",

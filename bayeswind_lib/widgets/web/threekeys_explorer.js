@@ -6,7 +6,7 @@
   "use strict";
 
   const {
-    axes, button, count, dragging, element, frame, number, player, radios, slider, softmax, statusLine, tenth, text, trace, watchWidth, within,
+    axes, button, count, dragging, element, frame, number, player, radios, slider, softmax, statusLine, tenth, text, trace, trail, watchWidth, within,
   } = bwExplorer;
   const REACH = 3; // the plane shows both coordinates from -3 to 3
   const MOST = 2; // the longest error along one coordinate
@@ -55,7 +55,7 @@
       return { ...made, show() { made.input.value = get(); made.output.textContent = number(get(), digits); } };
     };
     const again = () => {
-      state = { ...structuredClone(START), rate: state ? state.rate : 1, moves: state ? state.moves : "both" };
+      state = { ...structuredClone(START), rate: state ? state.rate : 1, moves: state ? state.moves : "both", beginning: (state?.beginning ?? 0) + 1 };
       taken = 0;
     };
     again();
@@ -175,7 +175,7 @@
       const zero = at([0, 0]), names = []; // where a name stands, where it goes if that is taken, and the name
       state.values.forEach((v, j) => {
         const tip = at(v), long = Math.hypot(...v) || 1;
-        f.svg.append(arrow(zero, tip, "bw-value"), arrow(tip, at(now.newValues[j]), "bw-move"));
+        f.svg.append(arrow(zero, tip, "bw-value"), element("circle", { cx: tip[0], cy: tip[1], r: 2.5, class: "bw-tip" }), arrow(tip, at(now.newValues[j]), "bw-move"));
         const away = [(14 * v[0]) / long, (-14 * v[1]) / long];
         names.push([[tip[0] + away[0], tip[1] + away[1]], [tip[0] - 1.3 * away[1], tip[1] + 1.3 * away[0]], String(j + 1)]);
       });
@@ -193,6 +193,7 @@
         const inside = [[x, f.left, f.right], [y, f.top, f.bottom]].map(([v, low, high]) => Math.min(Math.max(v, low + 8), high - 8));
         f.svg.append(text(inside[0], inside[1] + 4, words, "middle", "bw-name"));
       }
+      trail(plane, f.svg, ".bw-tip", state.beginning, { most: 12 });
       const svg = f.svg;
       place = (event) => {
         const box = svg.getBoundingClientRect(), zoom = f.width / box.width;

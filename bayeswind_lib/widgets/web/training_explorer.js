@@ -61,7 +61,7 @@
         `${divergence(posterior(state.episode, k), seen[i].probabilities[k]).toFixed(3)}. The attention of layer ${l}, head ${h} is ${far(l, h).toFixed(2)} from where it ` +
         `ends (total variation, 0 to 1; at the start ${distance(seen[0].patterns[l][h], seen[last].patterns[l][h]).toFixed(2)}).`;
       drawCourse(course);
-      drawBars(bars, { network: seen[i].probabilities[k] }, posterior(state.episode, k), `answer for key ${state.episode.keys[k]}`);
+      drawBars(bars, { network: seen[i].probabilities[k] }, posterior(state.episode, k), `answer for key ${state.episode.keys[k]}`, `${state.seed} ${k}`);
       drawMap(map, seen[i].patterns[l][h], state, `head ${l}.${h}, update ${steps[i]}`);
       Object.assign(root.dataset, { step: steps[i], kl: cost(i), distance: far(l, h) });
     }
