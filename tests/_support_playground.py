@@ -17,10 +17,10 @@ PAGE = """<!DOCTYPE html><html lang="en" data-theme="light"><head><meta charset=
 <link rel="stylesheet" href="explorer.css"><link rel="stylesheet" href="playground.css">
 <style>html[data-theme=dark] {{ background: #14181e; color: #eee }} body {{ margin: 12px }}</style>
 {scripts}</head><body><main><h1>Page</h1><div class="bw-explorer" data-explorer="playground" {given}><p
-class="poster" style="height: 300px">A poster</p></div></main></body></html>"""
+class="poster bw-poster" style="height: 300px">A poster</p></div></main></body></html>"""
 # Back to where every test starts.
 RESET = """async () => { const host = document.querySelector('.bw-explorer').playground; await host.ready;
-  if (!host.small) { if (!host.tour.field.hidden) host.tour.end(); host.closePanels(); }
+  if (!host.small) { if (!host.tour.field.hidden) host.tour.end(); host.closePanels(); host.bet.set(false); host.bet.rounds = []; }
   host.besides = {}; await host.choose('bijection', 'main'); host.off.clear(); host.plays.bijection.comesBack = false;
   host.fresh(0, 5); host.past = []; host.update(); if (!host.small) { host.showTogether(false); host.headChosen = false; host.update(); }
   document.activeElement.blur(); }"""

@@ -6,14 +6,16 @@ import re
 
 import numpy as np
 import pytest
+import test_sight as sight
 import torch
 from _support import HANGS
-from _support_browser import AXE, OVERFLOW, frames, served
+from _support_browser import AXE, OVERFLOW, frames, middle, served, swipe
 from _support_explorer import FOCUS
 from _support_playground import EPISODE, RESET, entries, files, measured, networks, truth_and_inputs, write_page
 
 import bayeswind_lib as bw
 from bayeswind_lib import probes
+from bayeswind_lib.widgets import landing
 
 pytestmark = pytest.mark.xdist_group("browser")
 NETWORK, ORACLE = 2e-5, 1e-9  # bits: single precision in both, double precision in both
@@ -512,6 +514,236 @@ def test_the_answer_is_seen_where_heads_are_switched(page, width):
     assert 0 <= box["y"] < 120 and box["height"] < 110
 
 
+# ---- the bet -----------------------------------------------------------------------------------------
+
+HOST = "document.querySelector('.bw-explorer').playground"
+# States in which there is something to cover.
+ASKED = {
+    "bijection": "host.fresh(3, 6)", "nothing known": "host.fresh(3, 0)", "last": "host.fresh(3, 9)", "parts off": "host.fresh(3, 6); host.off.add('1.2'); host.update(); await host.compare.arrive()",
+    "surprise": "host.comeBack(true); host.fresh(4, 3); host.act(p => p.ask(p.asked[0]))", "beside": "await host.putBeside(host.rivals[1])", "training": "await host.training.arrive()",
+    "hmm": "await host.choose('hmm'); host.fresh(2, 6)", "recall": "await host.choose('recall'); host.fresh(2, 3); host.showTogether(true)",
+}  # fmt: skip
+# All that is to be seen or heard: words, attributes and places of every element, and what is spoken.
+TOLD = """() => [...document.querySelectorAll('.bw-explorer *')].filter(e => e.checkVisibility({visibilityProperty: true})).map(e => {
+  const words = [...e.childNodes].filter(n => n.nodeType === Node.TEXT_NODE).map(n => n.data).join(''), box = e.getBoundingClientRect();
+  return [e.tagName, words, e.value, e.disabled, ...[...e.attributes].map(a => `${a.name}=${a.value}`), box.x, box.y, box.width, box.height].join(' ');
+}).join('\\n')"""
+# The same question with other answers: those of the oracle, of the networks and of their heads turned round at this step.
+OTHERWISE = f"""() => {{ const host = {HOST}, {{play}} = host, turned = row => [...row].reverse(), now = play.questions - 1;
+  const [all, at] = [play.exact.bind(play), play.exactAt?.bind(play)];
+  play.exact = () => all().map((row, i) => i === now ? turned(row) : row);
+  if (at) play.exactAt = i => i === now ? turned(at(i)) : at(i);
+  for (const network of [...Object.values(host.networks), ...(host.run ? host.run.networks : [])].filter(n => n.run && !n.whole)) {{
+    network.whole = network.run;
+    network.run = (...given) => {{ const said = network.whole(...given);
+      return {{...said, probabilities: said.probabilities.map((row, i, all) => i === all.length - 1 ? turned(row) : row),
+        patterns: said.patterns && said.patterns.map(layer => layer.map(head => head.map((row, t) => t === head.length - 1 ? turned(row) : row)))}}; }};
+  }} }}"""
+AS_IT_IS = f"() => {{ for (const n of [...Object.values({HOST}.networks), ...({HOST}.run ? {HOST}.run.networks : [])]) if (n.whole) {{ n.run = n.whole; delete n.whole; }} }}"
+# Draw it, and speak at once.
+DRAW = f"() => {{ const later = window.setTimeout; window.setTimeout = act => {{ act(); return 0; }}; try {{ {HOST}.update(); }} finally {{ window.setTimeout = later; }} }}"
+
+
+def ask(page, state: str) -> None:
+    page.evaluate(f"async () => {{ const host = {HOST}; {ASKED[state]}; }}")
+
+
+def bet_first(page) -> None:
+    page.locator("[data-control=bet]").check()
+    page.locator(".bw-stakes").wait_for()
+
+
+def mine(page) -> list[float]:
+    return page.evaluate(f"{HOST}.bet.mine")
+
+
+def everything(page) -> tuple[str, str]:
+    page.evaluate(DRAW)
+    frames(page, 4)
+    return page.evaluate(TOLD), root(page).aria_snapshot()
+
+
+@pytest.mark.parametrize("state", ASKED)
+def test_what_is_covered_tells_nothing_of_the_answer(page, state):
+    """Whatever the exact answer and the networks' may be: the page looks, reads and sounds the same until the bet is revealed."""
+    page.emulate_media(reduced_motion="reduce")
+    ask(page, state)
+    bet_first(page)
+    page.locator("[data-stake='1']").press("PageUp")
+    seen = {"covered": [everything(page)]}
+    page.evaluate(OTHERWISE)
+    seen["covered"].append(everything(page))
+    seen["revealed"] = [page.evaluate(f"() => {HOST}.bet.press()") or everything(page)]
+    page.evaluate(f"() => {{ delete {HOST}.play.exact; delete {HOST}.play.exactAt; }}")
+    page.evaluate(AS_IT_IS)
+    seen["revealed"].append(everything(page))
+    page.emulate_media(reduced_motion="no-preference")
+    assert seen["covered"][0] == seen["covered"][1]
+    for first, second in zip(*seen["revealed"], strict=True):  # what is compared would notice
+        assert first != second
+    assert "The answer is covered" in seen["covered"][0][1]
+
+
+def test_a_bar_is_dragged_in_its_column(page):
+    bet_first(page)
+    assert mine(page) == pytest.approx([0.1] * 10)
+    box = page.locator(".bw-stakes").bounding_box()
+
+    def place(column: int, share: float) -> tuple[float, float]:
+        return box["x"] + (column + 0.5) / 10 * box["width"], box["y"] + (1 - share) * box["height"]
+
+    page.mouse.move(*place(3, 0.2))
+    page.mouse.down()
+    assert mine(page)[3] == pytest.approx(0.2, abs=0.011)
+    for column, share in ((3, 1.3), (6, 0.46)):  # over the end, and beside the column
+        page.mouse.move(*place(column, share))
+    page.mouse.up()
+    page.mouse.move(*place(3, 0.9))
+    after = mine(page)
+    assert sum(after) == pytest.approx(1) and after[3] == pytest.approx(0.46, abs=0.011) and after[6] == pytest.approx((1 - after[3]) / 9)
+    slider = page.locator("[data-stake='3']")
+    assert slider.get_attribute("aria-valuenow") == str(round(100 * after[3])) and slider.evaluate("e => e === document.activeElement")
+    heights = page.evaluate("[...document.querySelectorAll('[data-part=answer] .bw-bar.bw-you')].map(e => parseFloat(e.style.height))")
+    assert [height / box["height"] for height in heights] == pytest.approx(after, abs=1e-3)  # the top of the axis is one
+
+
+def test_bars_are_moved_by_keys(page):
+    bet_first(page)
+    page.locator("[data-stake='0']").focus()
+    for key, share in (("PageUp", 0.2), ("ArrowUp", 0.21), ("ArrowDown", 0.2), ("End", 1), ("PageDown", 0.9)):
+        page.keyboard.press(key)
+        assert mine(page)[0] == pytest.approx(share) and sum(mine(page)) == pytest.approx(1), key
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowUp")
+    told = page.evaluate("(e => [e.dataset.stake, e.role, e.ariaLabel, e.ariaValueNow, e.ariaValueText])(document.activeElement)")
+    assert told == ["1", "slider", "value 1", "2", "2 percent"]
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Home")
+    assert mine(page)[0] == 0 and page.locator(".bw-stakes [tabindex='0']").count() == 1
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")  # past the box that switches betting off
+    page.keyboard.press("Enter")
+    assert root(page).get_attribute("data-bet") == "revealed" and page.locator(".bw-stakes").is_hidden()
+    page.keyboard.press("Enter")
+    assert root(page).get_attribute("data-bet") == "covered" and root(page).get_attribute("data-shown") == "6"
+
+
+def test_a_finger_moves_a_bar_and_not_the_page(browser, tmp_path):
+    place = write_page(tmp_path, [files()["bijection"]["main"]["file"]])
+    context = browser.new_context(viewport={"width": 390, "height": 660}, has_touch=True, is_mobile=True)
+    window = context.new_page()
+    window.goto(f"{place.as_uri()}#playground?bet=1&{window.evaluate('new URLSearchParams({task: `bijection`, shown: 2, asked: `0.1.2.3.4.5.6.7.8.9`, map: `9.8.7.6.5.4.3.2.1.0`}).toString()')}")
+    window.locator(".bw-stakes").wait_for()
+    window.locator(".bw-stakes").evaluate("e => e.scrollIntoView({block: 'center', behavior: 'instant'})")
+    before = window.evaluate("scrollY")
+    x, y = middle(window.locator("[data-stake='7']"))
+    swipe(window, (x, y + 50), (5, -60))
+    assert mine(window)[7] > 0.45 and sum(mine(window)) == pytest.approx(1) and window.evaluate("scrollY") == before > 0
+    context.close()
+
+
+@pytest.mark.parametrize(("state", "name", "seed"), [("bijection", "bijection-transformer-classroom", 0), ("hmm", "hmm-transformer-classroom", 0), ("recall", "recall-transformer-classroom-curriculum-rotary", 1)])
+def test_a_bet_is_scored_as_the_library_scores_it(page, state, name, seed):
+    """The divergence of the bet and of the network from the exact posterior, round by round, and their averages."""
+    ask(page, state)
+    page.evaluate(f"{HOST}.play.back()")
+    bet_first(page)
+    spoken, rounds = page.evaluate("bwTasks.FLOOR"), []
+    assert spoken == landing.FLOOR
+    for n in range(2):
+        outcomes = len(mine(page))
+        bet = [0.9, 0, *[0.1 / (outcomes - 2)] * (outcomes - 2)] if n else [1 / outcomes] * outcomes
+        page.evaluate(f"bet => {{ {HOST}.bet.mine = bet; }}", bet)
+        press(page, "reveal")
+        truth, inputs = truth_and_inputs(root(page).evaluate(EPISODE))
+        counted = torch.tensor(bet, dtype=torch.float64)
+        counted = torch.where(truth[-1] > 0, counted.clamp(min=landing.FLOOR), counted)
+        rounds.append((float(bw.scoring.kl_bits(truth[-1], counted.log2())), measured(truth, bw.load(name, seed=seed).predict(inputs)[0])["kl"]))
+        assert page.evaluate(f"(r => [r.you, r.network])({HOST}.bet.rounds.at(-1))") == pytest.approx(rounds[-1], abs=NETWORK)
+        words = page.locator(".bw-verdict").text_content()
+        assert words.startswith("Your bet wasted {} bits, the network {}.".format(*page.evaluate("rounds => rounds.map(bwTasks.short)", rounds[-1])))
+        assert ("counts as 1 in 1,000" in words) == bool(n and truth[-1][1] > 0)
+        assert page.locator("[data-part=answer] .bw-bar.bw-first").count() == outcomes and page.locator(".bw-measures").is_visible()
+        if not n:
+            assert "Average" not in words
+            press(page, "reveal")  # on to the next question
+    means = page.evaluate("rounds => rounds.map(bwTasks.short)", np.mean(rounds, 0).tolist())
+    assert words.endswith("Average of 2 rounds: you {}, the network {}.".format(*means))
+
+
+def test_another_question_is_covered_anew(page):
+    """A new step or episode, not the network: a head that is switched off after the bet changes its answer alone."""
+    bet_first(page)
+    for change in ("next", "back", "restart", "key", "undo", "seed"):
+        page.locator("[data-stake='2']").press("End")
+        press(page, "reveal")
+        assert root(page).get_attribute("data-bet") == "revealed" and mine(page)[2] == 1
+        kl = shown(page)["kl"]
+        page.locator("[data-switch='2.3']").click()
+        words = page.locator(".bw-verdict").text_content()
+        assert root(page).get_attribute("data-bet") == "revealed" and shown(page)["kl"] != kl
+        assert f"the network with parts off {page.evaluate('bwTasks.short', shown(page)['kl'])}" in words
+        press(page, "all-on")
+        if change == "key":
+            page.locator("[data-chip^=key]:enabled[aria-pressed=false]").first.click()
+        elif change == "seed":
+            page.locator("[data-control=seed]").fill("17")
+            page.locator("[data-control=seed]").blur()
+        else:
+            press(page, change)
+        assert root(page).get_attribute("data-bet") == "covered" and mine(page) == pytest.approx([0.1] * 10), change
+    page.locator("[data-control=bet]").uncheck()
+    assert page.locator(".bw-measures").is_visible() and page.locator(".bw-stakes").is_hidden() and not page.locator("[data-action=reveal]").is_visible()
+    compare(page, bw.load("bijection-transformer-classroom"))
+
+
+def test_where_there_is_no_bet(page):
+    """The answer of a regression is a density; the tour says what a bet would cover."""
+    bet_first(page)
+    choose(page, "regression")
+    assert root(page).get_attribute("data-bet") == "" and not page.locator("[data-control=bet]").is_visible() and page.locator(".bw-measures").is_visible()
+    choose(page, "bijection")
+    assert root(page).get_attribute("data-bet") == "covered"
+    page.locator("[data-action=tour]").click()
+    page.wait_for_function("document.querySelector('.bw-explorer').dataset.tour === '0'")
+    assert not page.locator("[data-control=bet]").is_checked() and page.locator(".bw-measures").is_visible()
+    bet_first(page)
+    assert page.locator(".bw-tour").is_hidden() and page.evaluate("document.activeElement.dataset.control") == "bet"
+
+
+def test_an_address_with_a_bet_never_shows_the_answer(page):
+    """Neither the poster nor the figure, from the first frame in which the scripts run."""
+    ask(page, "bijection")
+    bet_first(page)
+    page.wait_for_function(f"() => location.hash.includes('bet=1') && location.hash === bwState.hashOf({HOST})")
+    other = page.context.new_page()
+    other.add_init_script("""window.bare = []; const look = () => { const root = document.querySelector('.bw-explorer');
+      const open = root?.dataset.mounted && [...root.querySelectorAll('.bw-poster, .bw-measures, .bw-bar.bw-first')].filter(e => e.checkVisibility({visibilityProperty: true}));
+      window.looked = Boolean(root?.dataset.mounted); if (open?.length) window.bare.push(open[0].className); requestAnimationFrame(look); }; look();""")
+    other.goto(page.url)
+    other.wait_for_function("window.looked && document.querySelector('.bw-explorer').dataset.shown === '6'")
+    assert root(other).get_attribute("data-bet") == "covered" and other.evaluate("window.bare") == []
+    press(other, "reveal")
+    other.wait_for_function("window.bare.length > 0")  # it looks
+    other.evaluate("location.hash += '&head=0.0'")  # another link to the same question
+    other.wait_for_function("document.querySelector('.bw-explorer').dataset.bet === 'covered'")
+    other.close()
+
+
+def test_a_bet_fits_every_width(page):
+    for state in ("bijection", "hmm", "recall"):
+        ask(page, state)
+        bet_first(page)
+        for width in (320, 390, 768, 1024, 1440):
+            page.set_viewport_size({"width": width, "height": 800})
+            for _ in range(2):
+                frames(page, 6)
+                found = page.evaluate(OVERFLOW) + root(page).evaluate(sight.CUT, sight.SEEN) + root(page).evaluate(sight.COVERED, [sight.CONTROLS, sight.SEEN])
+                assert found == [] and page.evaluate("document.documentElement.scrollWidth") <= width, (state, width)
+                press(page, "reveal")  # and on to the next question
+            page.evaluate(f"{HOST}.undo()")
+
+
 # ---- panels ----------------------------------------------------------------------------------------
 
 
@@ -593,9 +825,10 @@ STATES = {
     "recall": "await host.choose('recall'); host.fresh(5, 2); host.act(p => p.store(30)); await host.putBeside(host.rivals[1]);",
     "regression": "await host.choose('regression'); host.fresh(6, 4); host.act(p => p.move(1, -2.2, 3.1)); host.act(p => p.ask(0.7));",
     "training": "await host.training.arrive(); host.moment(7);",
+    "bet": "host.bet.set(true); host.fresh(8, 2);",
 }  # fmt: skip
-LOOK = """root => { const {task, size, shown, exact, network, kl, tv, off, moment, head, from, looks} = root.dataset;
-  return {task, size, shown, exact, network, kl, tv, off, moment, head, from, looks}; }"""
+LOOK = """root => { const {task, size, shown, exact, network, kl, tv, off, moment, head, from, looks, bet} = root.dataset;
+  return {task, size, shown, exact, network, kl, tv, off, moment, head, from, looks, bet}; }"""
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -752,7 +985,8 @@ def test_axe_has_nothing_to_say(page, theme):
     page.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
     page.evaluate(AXE_SCRIPT)
     for state in ("host.off.add('0.1'); host.off.add('2'); host.update(); await host.compare.arrive(); await host.tour.go(0)", "await host.choose('hmm'); await host.training.arrive()",
-                  "host.closePanels(); host.tour.end(); await host.choose('recall'); await host.putBeside(host.rivals[0])", "await host.choose('regression'); await host.putBeside(host.rivals[0]); await host.compare.arrive()"):
+                  "host.closePanels(); host.tour.end(); await host.choose('recall'); await host.putBeside(host.rivals[0])", "await host.choose('regression'); await host.putBeside(host.rivals[0]); await host.compare.arrive()",
+                  "host.closePanels(); await host.choose('bijection'); host.bet.set(true); host.update()", "host.bet.press()"):
         page.evaluate(f"async () => {{ const host = document.querySelector('.bw-explorer').playground; {state}; }}")
         assert page.evaluate(AXE, {"structure": theme == "light", "colour": True, "frame": True, "kinds": []})["found"] == [], state
     page.evaluate("document.documentElement.dataset.theme = 'light'")

@@ -5,9 +5,8 @@
   "use strict";
 
   const { axes, element, entropyBits, frame, klBits, range, text, watchWidth } = bwExplorer;
-  const { Bijection, FILES } = bwTasks;
+  const { Bijection, FILES, MOVES, mean, moved, short: bits, wasted } = bwTasks;
   const NETWORKS = { game: FILES.bijection.main.file, chain: FILES.hmm.main.file };
-  const KEYS = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 10, PageDown: -10, Home: -100, End: 100 };
   const FOUND = 3; // rounds after which one line says what there was to find
   const SPARE = 0.03; // of a bet, on values that are taken: less, and the reader has found out
   const START = 5; // pixels of a finger's way before it moves a bar: until then the page may scroll
@@ -18,27 +17,6 @@
 
   const one = (root, what) => root.querySelector(what);
   const all = (root, what) => [...root.querySelectorAll(what)];
-
-  // ---- bets ------------------------------------------------------------------------------------
-
-  // A bet with one value moved to p: the others keep their proportions, or share alike if they had nothing.
-  function moved(bet, value, p) {
-    const rest = bet.reduce((sum, q, v) => (v === value ? sum : sum + q), 0);
-    return bet.map((q, v) => (v === value ? p : rest > 1e-9 ? (q / rest) * (1 - p) : (1 - p) / (bet.length - 1)));
-  }
-
-  // How many bits worse a bet is than the exact posterior: the divergence. A bet of nothing on what is still possible
-  // counts as `floor`, or one careless bar would cost infinitely much.
-  const wasted = (exact, bet, floor) => klBits(exact, bet.map((q, v) => (exact[v] > 0 ? Math.max(q, floor) : q)));
-
-  // Bits in as many digits as say something.
-  function bits(value) {
-    if (value === 0) return "0";
-    if (value < 0.0001) return "<.0001";
-    return value.toFixed(value < 0.01 ? 4 : value < 0.1 ? 3 : 2).replace(/^0/, "");
-  }
-
-  const mean = (numbers) => numbers.reduce((a, b) => a + b, 0) / numbers.length;
 
   // ---- the game --------------------------------------------------------------------------------
 
@@ -131,7 +109,7 @@
       for (const [name, now] of [["aria-valuemin", 0], ["aria-valuemax", 100], ["aria-orientation", "horizontal"]]) row.setAttribute(name, now);
       const place = (event) => {
         const { left, width } = track.getBoundingClientRect();
-        this.bet(value, Math.round((100 * (event.clientX - left)) / width) / 100, held.before);
+        this.bet(value, (event.clientX - left) / width, held.before);
       };
       row.addEventListener("pointerdown", (event) => {
         if (event.button || this.revealed) return;
@@ -155,9 +133,9 @@
         this.draw();
       });
       row.addEventListener("keydown", (event) => {
-        if (!(event.key in KEYS) || event.altKey || event.ctrlKey || event.metaKey || this.revealed) return;
+        if (!(event.key in MOVES) || event.altKey || event.ctrlKey || event.metaKey || this.revealed) return;
         event.preventDefault();
-        this.bet(value, Math.round(100 * this.mine[value] + KEYS[event.key]) / 100, this.mine);
+        this.bet(value, this.mine[value] + MOVES[event.key] / 100, this.mine);
       });
     }
 
@@ -167,7 +145,7 @@
     }
 
     bet(value, p, before) {
-      this.mine = moved(before, value, Math.min(1, Math.max(0, p)));
+      this.mine = moved(before, value, p);
       this.draw();
     }
 
@@ -495,7 +473,6 @@
     all(document, ".bw-theme").forEach(colours);
   }
 
-  window.bwLanding = { bits, moved, wasted };
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
   else start();
 })();

@@ -73,10 +73,14 @@
       this.besides = {}; // by task, the entry of FILES of the network beside the first
       for (const play of Object.values(this.plays)) while (play.shown < shown && play.canNext) play.next();
       this.waiting = element("div", { class: "bw-waiting" });
+      this.live = element("div", { class: "bw-live", role: "status", "aria-live": "polite" });
+      this.bet = new bwBet.Bet(id, this, !small && !window.bwNotebook && bwState.wordsOf(location.hash)?.bet === "1");
+      if (this.bet.on) root.dataset.bet = "covered"; // the poster, too
       this.ready = this.begin();
     }
 
     get play() { return this.plays[this.kind]; }
+    get covered() { return this.bet.covered; }
     get top() { return this.kind === "regression" ? 4 : Math.log2(MOST[this.kind] || this.play.V) * 1.06; }
     // Other networks of this task, as far as they ship for what is played.
     get rivals() { return this.size === "published" ? [] : [...FILES[this.kind].rivals, ...(this.play.comesBack ? [FILES.bijection.returning] : [])]; }
@@ -349,7 +353,6 @@
         if (i !== this.play.questions - 1) this.goTo(i, { drag: true, later: true });
       });
       this.status = element("p", { class: "bw-status" });
-      this.live = element("div", { class: "bw-live", role: "status", "aria-live": "polite" });
       this.question = element("span", {});
       this.editors = { bijection: bwPanels.bijectionEditor(this.id, this) };
       this.root.classList.add(this.small ? "bw-play-small" : "bw-play");
@@ -379,6 +382,7 @@
         move: (i, t, y, atOnce) => change((play) => play.move(i, t, y), atOnce), ask: (t, atOnce) => change((play) => play.ask(t), atOnce),
       });
       this.answerBox = element("div", {});
+      this.bars = element("div", { class: "bw-betting" }, this.answer.field, this.bet.layer);
       this.mini = bwViews.miniature();
       this.board = bwViews.headBoard({ choose: (l, h) => this.chooseHead(l, h), head: (l, h) => this.flip(`${l}.${h}`), layer: (l) => this.flip(`${l}`) });
       this.strip = bwViews.tokenStrip({ look: (t) => this.look(t), pin: (t) => this.pin(t) });
@@ -397,7 +401,7 @@
       const notice = bwNetwork.notice ? [element("p", { class: "bw-notice" }, bwNetwork.notice)] : [];
       this.root.replaceChildren(this.header(), ...(this.sharing ? [this.sharing.field] : []), this.waiting, ...notice,
         element("div", { class: "bw-stage" }, element("div", { class: "bw-hold" }, this.mini.field, element("div", { class: "bw-columns" },
-          part(this.id, "answer", this.question, this.answerLegend(), this.answerBox, this.measured.field, this.status),
+          part(this.id, "answer", this.question, this.answerLegend(), this.answerBox, this.bet.line, this.measured.field, this.status),
           part(this.id, "episode", "The episode", this.editing),
           part(this.id, "curve", "How unsure, step by step", this.entropies.field),
           part(this.id, "look", "Where it looks", this.strip.field,
@@ -438,26 +442,39 @@
 
     draw() {
       if (!this.seen) return;
-      const { play, seen } = this, now = play.questions - 1;
+      const { play, seen, bet } = this, now = play.questions - 1;
+      bet.meet();
       this.editors[this.kind].draw();
       const rows = [{ p: seen.answers[now], kind: "bw-first", name: this.off.size ? "network with parts off" : "network" }];
       if (seen.whole) rows.push({ p: seen.whole.answers[now], kind: "bw-second", name: "whole network" });
       if (seen.beside) rows.push({ p: seen.beside.answers[now], kind: seen.beside.kind, name: seen.beside.name });
       this.question.textContent = play.title;
-      this.drawKey(rows);
-      this.drawAnswer(rows, seen.exact[now]);
-      this.mini?.draw(play.gaussian, { truth: seen.exact[now], rows, labels: play.labels, title: "" }, this.now.divergence);
-      this.measured.draw(this.now, seen.beside && { ...seen.beside, found: seen.beside.found[now] });
+      if (bet.playing) rows.unshift(bet.row);
+      bet.draw();
+      this.drawKey(this.covered ? [bet.row] : rows);
+      if (this.covered) this.drawBet();
+      else {
+        this.drawAnswer(rows, seen.exact[now]);
+        this.mini?.draw(play.gaussian, { truth: seen.exact[now], rows, labels: play.labels, title: "" }, this.now.divergence);
+        this.measured.draw(this.now, seen.beside && { ...seen.beside, found: seen.beside.found[now] });
+      }
       this.drawCurve();
       if (!this.small) this.drawWhole();
       this.note();
     }
 
-    drawAnswer(rows, truth) {
-      const { play, answer, figure, answerBox } = this, view = play.gaussian ? figure : answer;
-      if (answerBox && view.field.parentElement !== answerBox) answerBox.replaceChildren(view.field);
+    drawAnswer(rows, truth, more = { choose: this.chooser() }) {
+      const { play, answer, figure, answerBox } = this, field = play.gaussian ? figure.field : this.bars;
+      if (answerBox && field.parentElement !== answerBox) answerBox.replaceChildren(field);
       if (play.gaussian) this.drawLine(rows, truth);
-      else answer.draw({ truth, rows, labels: play.labels, title: "probability", below: play.outcome, choose: this.chooser() });
+      else answer.draw({ truth, rows, labels: play.labels, title: "probability", below: play.outcome, ...more });
+    }
+
+    // The reader's bars alone.
+    drawBet() {
+      const rows = [this.bet.row], scale = 1;
+      this.drawAnswer(rows, null, { scale });
+      this.mini.draw(false, { truth: null, rows, labels: this.play.labels, title: "", scale }, null);
     }
 
     // What a press on an outcome does, or null.
@@ -481,21 +498,21 @@
     }
 
     drawKey(rows) {
-      const words = rows.map((row) => row.name).join();
+      const words = `${this.covered} ${rows.map((row) => row.name).join()}`;
       if (this.keyWords === words) return;
       this.keyWords = words;
-      this.key.replaceChildren(bwViews.legend([...rows.map((row) => [row.kind, row.name]), ["bw-exact", "exact posterior"]]));
+      this.key.replaceChildren(bwViews.legend([...rows.map((row) => [row.kind, row.name]), ...(this.covered ? [] : [["bw-exact", "exact posterior"]])]));
     }
 
+    // The entropies so far; while a bet covers the answer, those of the steps before.
     drawCurve() {
-      const { play, seen } = this;
-      const lines = [{ name: "network", kind: "bw-line-0", values: seen.found.map((one) => one.network) }];
-      const values = (one) => one.found.map((at) => at.network);
+      const { play, seen } = this, told = ({ found }) => (this.covered ? found.slice(0, -1) : found);
+      const values = (one) => told(one).map((at) => at.network), lines = [{ name: "network", kind: "bw-line-0", values: values(seen) }];
       if (seen.whole) lines.unshift({ name: "whole network", kind: "bw-line-whole", mark: "square", values: values(seen.whole) });
       if (seen.beside) lines.unshift({ ...seen.beside, values: values(seen.beside) });
-      const ahead = this.kind === "bijection" && !play.comesBack ? range(play.V).map((k) => Math.log2(play.V - k)) : null;
+      const ahead = this.kind === "bijection" && !play.comesBack && !this.covered ? range(play.V).map((k) => Math.log2(play.V - k)) : null;
       this.entropies.draw({
-        title: "entropy (bits)", below: play.xTitle, truth: seen.found.map((one) => one.exact),
+        title: "entropy (bits)", below: play.xTitle, truth: told(seen).map((one) => one.exact),
         ahead, lines, now: play.questions - 1, limit: play.limit, top: this.top, words: this.stepWord,
       });
     }
@@ -551,6 +568,7 @@
     // One or two sentences that say all numbers, or only what does not stand in the list of measures.
     words(all = true) {
       const { now, play } = this;
+      if (this.covered) return `${play.place}.${all ? " The answer is covered: place your bet." : ""}`;
       const names = [...this.off], heads = names.filter((name) => name.includes(".")).length, layers = names.length - heads;
       const parts = [...(heads ? [count(heads, "head")] : []), ...(layers ? [count(layers, "layer")] : [])].join(" and ");
       const at = play.questions - 1, { beside } = this.seen, whole = this.seen.whole?.found[at].divergence;
@@ -559,7 +577,8 @@
       const other = beside && all ? ` Beside it, ${beside.name}: entropy ${bits(beside.found[at].network)}, KL ${bits(beside.found[at].divergence)}.` : "";
       const again = play.again ? " This key was shown, so the answer is certain; in training no key ever came back." : "";
       const numbers = `: entropy ${bits(now.exact)} exact, ${bits(now.network)} network; KL ${bits(now.divergence)}, total variation ${fine(now.variation)}`;
-      return `${play.place}${all ? numbers : ""}.${other}${again}${off}${moment}`;
+      const worth = all && this.bet.playing ? ` ${this.bet.words()}` : "";
+      return `${play.place}${all ? numbers : ""}.${worth}${other}${again}${off}${moment}`;
     }
 
     // Say the numbers once nothing has moved for a while.
@@ -568,7 +587,7 @@
       this.sharing?.moved();
       clearTimeout(this.speaking);
       this.speaking = setTimeout(() => {
-        const words = this.small || !this.lookWords ? this.words() : `${this.words()} ${this.lookWords.textContent}`;
+        const words = this.small || !this.lookWords || this.covered ? this.words() : `${this.words()} ${this.lookWords.textContent}`;
         if (this.live.textContent !== words) this.live.textContent = words;
       }, QUIET);
     }
@@ -577,7 +596,7 @@
     note() {
       const { now, play } = this;
       Object.assign(this.root.dataset, {
-        task: this.kind, size: this.size, shown: play.shown, exact: now.exact, network: now.network, kl: now.divergence,
+        task: this.kind, size: this.size, bet: this.covered ? "covered" : this.bet.playing ? "revealed" : "", shown: play.shown, exact: now.exact, network: now.network, kl: now.divergence,
         tv: now.variation, beside: this.seen.beside ? this.seen.beside.found[play.questions - 1].divergence : "", off: [...this.off].sort().join(" "), moment: this.run ? this.run.steps[this.momentNow] : "",
       });
     }

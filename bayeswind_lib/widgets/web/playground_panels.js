@@ -5,11 +5,10 @@
   "use strict";
 
   const { button, element, number: signed } = bwExplorer;
-  const { FILES, KINDS, STATES, STORED, count, measures, range, says } = bwTasks;
+  const { FILES, KINDS, STATES, STORED, count, mean, measures, range, says } = bwTasks;
   const { bars, bits, curve, fine, number } = bwViews;
 
   const megabytes = (entries) => `${(entries.reduce((sum, entry) => sum + entry.bytes, 0) / 1e6).toFixed(1)} MB`;
-  const mean = (row) => row.reduce((a, b) => a + b, 0) / row.length;
 
   // ---- steps and seeds, which both tasks have ---------------------------------------------------
 
@@ -72,12 +71,12 @@
       const { play, seen } = host, at = play.shown, answer = seen.answers[at], truth = seen.exact[at];
       steps.draw(play);
       told.textContent = play.shown ? `Known: ${play.pairs.map(([key, value]) => `${key} \u2192 ${value}`).join(", ")}.`
-        : "No pair is known yet: every value is possible.";
+        : `No pair is known yet${host.covered ? "" : ": every value is possible"}.`;
       if (host.small) return;
       over.disabled = !play.shown;
       seed.draw(play);
       again.checked = play.comesBack;
-      asked.textContent = play.canNext ? `Say which value key ${play.key} has` : `Key ${play.key} is the last question`;
+      asked.textContent = play.canNext ? `${host.covered ? "After the bet, say" : "Say"} which value key ${play.key} has` : `Key ${play.key} is the last question`;
       keys.draw(play.V, (node, key) => {
         const shown = play.wasShown(key);
         node.disabled = shown && !play.comesBack;
@@ -86,8 +85,8 @@
         node.setAttribute("aria-label", `key ${key}${shown ? ", its value is known" : ""}`);
       });
       values.draw(play.V, (node, value) => {
-        node.disabled = !play.canNext || !truth[value];
-        node.setAttribute("aria-label", `value ${value}: exact ${number(truth[value])}, network ${number(answer[value])}`);
+        node.disabled = host.covered || !play.canNext || !truth[value];
+        node.setAttribute("aria-label", `value ${value}${host.covered ? "" : `: exact ${number(truth[value])}, network ${number(answer[value])}`}`);
       });
     }
     return { field, draw };
@@ -107,11 +106,11 @@
     const emit = range(STATES).map((symbol) => element("button", {
       type: "button", class: "bw-chip", "data-chip": `symbol ${symbol}`, onclick: () => host.act((play) => play.next(symbol)),
     }));
-    const told = element("p", { class: "bw-pairs" });
+    const told = element("p", { class: "bw-pairs" }), emitLabel = element("div", { class: "bw-label" });
     const field = element("div", { class: "bw-editor" },
       element("div", { class: "bw-pair-of-matrices" }, moves.field, shows.field),
       element("p", { class: "bw-hint" }, `Drag a border, or move it with the arrow keys. A row sums to one; nothing falls below ${bwTasks.LEAST} %, as in training.`),
-      element("div", { class: "bw-label" }, "Emit a symbol (its probability, given those seen)"),
+      emitLabel,
       element("div", { class: "bw-chips bw-wide-chips", role: "group", "aria-label": "Emit a symbol" }, ...emit),
       element("div", { class: "bw-buttons" }, ...steps.buttons, steps.undo, over), told, seed.field);
 
@@ -122,8 +121,9 @@
       steps.draw(play);
       seed.draw(play);
       over.disabled = play.shown < 2;
-      emit.forEach((node, symbol) => {
-        node.replaceChildren(`symbol ${symbol} `, element("small", {}, number(coming[symbol], 2)));
+      emitLabel.textContent = `Emit a symbol${host.covered ? "" : " (its probability, given those seen)"}`;
+      emit.forEach((node, symbol) => { // what is likely to come tells what is believed now
+        node.replaceChildren(`symbol ${symbol} `, ...(host.covered ? [] : [element("small", {}, number(coming[symbol], 2))]));
         node.disabled = !play.canNext;
       });
       told.textContent = `Seen: ${play.symbols.join(", ")}.`;
@@ -141,15 +141,16 @@
     const value = element("select", { id: `${id}-stored`, "data-control": "stored", onchange: () => host.act((play) => play.store(+value.value)) },
       ...range(KINDS).map((v) => element("option", { value: v }, String(v))));
     const label = element("label", { for: `${id}-stored` }), told = element("p", { class: "bw-pairs" });
+    const storing = element("div", {}, element("div", { class: "bw-field" }, label, value), element("p", { class: "bw-hint" }, "A press on a value in the figure stores that one."));
     const field = element("div", { class: "bw-editor" }, element("div", { class: "bw-label" }, "Stored pairs: ask a key"), keys.field,
-      element("div", { class: "bw-field" }, label, value), element("p", { class: "bw-hint" }, "A press on a value in the figure stores that one."),
-      element("div", { class: "bw-buttons" }, ...steps.buttons, steps.undo, over), told, seed.field);
+      storing, element("div", { class: "bw-buttons" }, ...steps.buttons, steps.undo, over), told, seed.field);
 
     function draw() {
       const { play } = host;
       steps.draw(play);
       seed.draw(play);
       over.disabled = !play.shown;
+      storing.hidden = host.covered; // it names the value that is asked for
       label.textContent = `Value stored with key ${play.key}`;
       value.value = play.valueOf(play.key);
       told.textContent = play.shown ? `Asked so far: ${play.asked.slice(0, play.shown).join(", ")}. No answer is shown.` : "All pairs are stored before the first question.";
@@ -157,7 +158,7 @@
         const key = play.keys[i], done = play.wasAsked(key);
         node.textContent = `${key} \u2192 ${play.values[i]}`;
         node.disabled = done;
-        node.setAttribute("aria-pressed", String(key === play.key));
+        node.setAttribute("aria-pressed", String(key === play.key && !host.covered));
         node.setAttribute("aria-label", `${node.textContent}: key and value of pair ${i + 1}${done ? ", asked before" : ""}`);
       });
       keys.field.classList.add("bw-wide-chips");

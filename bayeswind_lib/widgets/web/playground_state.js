@@ -71,7 +71,7 @@
       task: kind, ...(size === "main" ? {} : { size }), seed: play.seed, ...(kind === "hmm" ? {} : { shown: play.shown }),
       ...EPISODES[kind].write(play), ...(off.size ? { off: [...off].sort().join("_") } : {}),
       ...(host.headChosen ? { head: `${host.layer}.${host.head}` } : {}), ...(host.together ? { all: 1 } : {}),
-      ...(host.beside ? { beside: host.rivals.indexOf(host.beside) } : {}), ...(run ? { moment: host.momentNow } : {}),
+      ...(host.beside ? { beside: host.rivals.indexOf(host.beside) } : {}), ...(run ? { moment: host.momentNow } : {}), ...(host.bet.on ? { bet: 1 } : {}),
     };
   }
 
@@ -93,6 +93,7 @@
       must(/^\d+$/.test(words.shown));
       while (play.shown < +words.shown && play.canNext) play.next();
     }
+    host.bet.set(words.bet === "1"); // before anything of the answer is drawn
     await host.choose(kind, size);
     host.remember();
     host.off = new Set((words.off || "").split("_").filter((name) => /^\d+(\.\d+)?$/.test(name)));

@@ -4,7 +4,7 @@
 (function () {
   "use strict";
 
-  const { count, generator, normal, number, range, shuffled, tenth, within } = bwExplorer;
+  const { count, generator, klBits, normal, number, range, shuffled, tenth, within } = bwExplorer;
 
   // Every file that the playground may ask for, with its size in bytes, so that a reader knows it
   // before the download. Strict JSON: Python reads it too, and writes these files into the site.
@@ -69,6 +69,30 @@
     const { probabilities, logits, patterns } = network.run(inputs, options);
     return { answers: probabilities || logits.map(([mean, log]) => [mean, Math.exp(log)]), patterns };
   }
+
+  // ---- bets ----------------------------------------------------------------------------------
+
+  const FLOOR = 0.001; // what a bet of nothing on what is still possible counts as, as in widgets/landing.py
+  const MOVES = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 10, PageDown: -10, Home: -100, End: 100 }; // cents
+
+  // A bet with one value moved to p, in whole cents: the others keep their proportions, or share alike if they had nothing.
+  function moved(bet, value, p) {
+    const now = clamp(Math.round(100 * p), 0, 100) / 100, rest = bet.reduce((sum, q, v) => (v === value ? sum : sum + q), 0);
+    return bet.map((q, v) => (v === value ? now : rest > 1e-9 ? (q / rest) * (1 - now) : (1 - now) / (bet.length - 1)));
+  }
+
+  // How many bits worse a bet is than the exact posterior: the divergence. A bet of nothing on what is still possible
+  // counts as `floor`, or one careless bar would cost infinitely much.
+  const wasted = (exact, bet, floor = FLOOR) => klBits(exact, bet.map((q, v) => (exact[v] > 0 ? Math.max(q, floor) : q)));
+
+  // Bits in as many digits as say something.
+  function short(value) {
+    if (value === 0) return "0";
+    if (value < 0.0001) return "<.0001";
+    return value.toFixed(value < 0.01 ? 4 : value < 0.1 ? 3 : 2).replace(/^0/, "");
+  }
+
+  const mean = (numbers) => numbers.reduce((a, b) => a + b, 0) / numbers.length;
 
   // ---- bijection -----------------------------------------------------------------------------
 
@@ -371,6 +395,7 @@
   }
 
   window.bwTasks = {
-    FILES, KINDS, STATES, STORED, SYMBOLS, LEAST, POINTS, REACH, TALL, Bijection, Chain, Line, Recall, count, measures, moveBorder, range, says,
+    FILES, FLOOR, KINDS, MOVES, STATES, STORED, SYMBOLS, LEAST, POINTS, REACH, TALL, Bijection, Chain, Line, Recall, count, mean, measures, moveBorder, moved, range,
+    says, short, wasted,
   };
 })();

@@ -160,6 +160,7 @@
 
     async function go(to) {
       const first = at < 0, step = STEPS[to];
+      if (first) host.bet.set(false); // the tour says what a bet covers
       at = to;
       field.hidden = false;
       host.root.classList.add("bw-touring");

@@ -83,14 +83,15 @@
   const SCALES = [0.25, 0.5, 1];
   const DEPTHS = 50; // shades of a cell
 
-  // Bars of one answer or two over the outcomes, the exact one dashed. rows: [{p, kind, name}].
+  // Bars of one answer or two over the outcomes, the exact one dashed, if there is a `truth`. rows: [{p, kind, name}].
   // choose, if given: {open(y), choose(y)}, which outcomes can be pressed and what that does. title is told, heading is drawn.
+  // scale, if given: the probability at the top of the axis.
   function bars(height = 230, margin = 46) {
     let kept = {};
 
-    function paint(box, { truth, rows, labels, title, heading = title, below, choose }) {
-      const most = Math.max(...truth, ...rows.flatMap((row) => [...row.p]));
-      const top = SCALES.find((scale) => most <= scale * 0.98) || 1;
+    function paint(box, { truth, rows, labels, title, heading = title, below, choose, scale }) {
+      const most = Math.max(...(truth || []), ...rows.flatMap((row) => [...row.p]));
+      const top = scale || SCALES.find((one) => most <= one * 0.98) || 1;
       const signature = [labels.join(), rows.map((row) => row.kind).join(), top, box.knownWidth, heading, below].join("|");
       if (kept.signature !== signature) kept = { signature, ...build(box, top, rows, labels, heading, below) };
       const { f, toY, rects, dashes, areas, readout } = kept;
@@ -100,7 +101,7 @@
         rect.style.visibility = p > 0 ? "visible" : "hidden";
       };
       rows.forEach((row, r) => rects[r].forEach((rect, y) => place(rect, row.p[y])));
-      dashes.forEach((rect, y) => place(rect, truth[y]));
+      dashes.forEach((rect, y) => place(rect, truth ? truth[y] : 0));
       areas.forEach((area, y) => {
         area.classList.toggle("bw-open", Boolean(choose) && choose.open(y));
         area.onclick = choose ? () => choose.choose(y) : null;
@@ -132,11 +133,11 @@
     }
 
     // The numbers of the outcome under the pointer.
-    const reading = (truth, rows, labels, y) => `${labels[y]}: ${rows.map((row) => fine(row.p[y])).join(", ")}; exact ${fine(truth[y])}`;
+    const reading = (truth, rows, labels, y) => `${labels[y]}: ${rows.map((row) => fine(row.p[y])).join(", ")}${truth ? `; exact ${fine(truth[y])}` : ""}`;
 
     function tell(truth, rows, labels, title) {
       const told = labels.map((word, y) =>
-        `${word}: ${rows.map((row) => `${row.name} ${number(row.p[y])}`).join(", ")}, exact ${number(truth[y])}`);
+        `${word}: ${rows.map((row) => `${row.name} ${number(row.p[y])}`).join(", ")}${truth ? `, exact ${number(truth[y])}` : ""}`);
       return `${title} Probabilities: ${told.join("; ")}.`;
     }
 
@@ -181,7 +182,8 @@
     return { field, draw };
   }
 
-  // The answer once more, small, with its KL: for where the large one is not to be seen. draw(gaussian, what, kl).
+  // The answer once more, small, with its KL: for where the large one is not to be seen. draw(gaussian, what, kl), kl
+  // null where a bet covers it.
   function miniature() {
     const small = bars(118, 30), curve = bwLine.density(118, 30), drawing = element("div", { class: "bw-mini-drawing" });
     const words = element("div", { class: "bw-mini-words" });
@@ -190,7 +192,7 @@
       const view = gaussian ? curve : small;
       if (view.field.parentElement !== drawing) drawing.replaceChildren(view.field);
       view.draw({ ...what, heading: "", below: "" });
-      words.replaceChildren(element("strong", {}, bits(kl)), element("span", {}, "KL, network from exact"));
+      words.replaceChildren(...(kl === null ? [element("strong", {}, "your bet")] : [element("strong", {}, bits(kl)), element("span", {}, "KL, network from exact")]));
     }
     return { field, draw };
   }
@@ -258,7 +260,8 @@
 
     function tell(title, truth, lines) {
       const row = (name, values) => `${name} ${[...values].map((h) => number(h, 3)).join(", ")}`;
-      return `${title}, step by step: ${[...(truth ? [row("exact", truth)] : []), ...lines.map((line) => row(line.name, line.values))].join("; ")}.`;
+      const rows = [...(truth ? [row("exact", truth)] : []), ...lines.map((line) => row(line.name, line.values))];
+      return `${title}, step by step: ${truth && !truth.length ? "nothing to show yet" : rows.join("; ")}.`;
     }
 
     return chart(paint);
