@@ -528,16 +528,17 @@ TOLD = """() => [...document.querySelectorAll('.bw-explorer *')].filter(e => e.c
   const words = [...e.childNodes].filter(n => n.nodeType === Node.TEXT_NODE).map(n => n.data).join(''), box = e.getBoundingClientRect();
   return [e.tagName, words, e.value, e.disabled, ...[...e.attributes].map(a => `${a.name}=${a.value}`), box.x, box.y, box.width, box.height].join(' ');
 }).join('\\n')"""
-# The same question with other answers: those of the oracle, of the networks and of their heads turned round at this step.
+# The same question with other answers at this step, of the oracle, the networks and their heads: other outcomes, entropies and divergences.
 OTHERWISE = f"""() => {{ const host = {HOST}, {{play}} = host, turned = row => [...row].reverse(), now = play.questions - 1;
-  const [all, at] = [play.exact.bind(play), play.exactAt?.bind(play)];
-  play.exact = () => all().map((row, i) => i === now ? turned(row) : row);
-  if (at) play.exactAt = i => i === now ? turned(at(i)) : at(i);
+  const other = row => turned(row).map((p, y) => p / 2 + (y === 0) / 2);
+  const flat = row => {{ const roots = turned(row).map(Math.sqrt), sum = roots.reduce((a, b) => a + b); return roots.map(p => p / sum); }};
+  const last = (rows, change) => rows.map((row, i) => i === rows.length - 1 ? change(row) : row);
+  const name = play.exactAt ? 'exactAt' : 'exact', first = play[name].bind(play);
+  play[name] = i => name === 'exact' ? last(first(), other) : i === now ? other(first(i)) : first(i);
   for (const network of [...Object.values(host.networks), ...(host.run ? host.run.networks : [])].filter(n => n.run && !n.whole)) {{
     network.whole = network.run;
     network.run = (...given) => {{ const said = network.whole(...given);
-      return {{...said, probabilities: said.probabilities.map((row, i, all) => i === all.length - 1 ? turned(row) : row),
-        patterns: said.patterns && said.patterns.map(layer => layer.map(head => head.map((row, t) => t === head.length - 1 ? turned(row) : row)))}}; }};
+      return {{...said, probabilities: last(said.probabilities, flat), patterns: said.patterns?.map(heads => heads.map(head => last(head, turned)))}}; }};
   }} }}"""
 AS_IT_IS = f"() => {{ for (const n of [...Object.values({HOST}.networks), ...({HOST}.run ? {HOST}.run.networks : [])]) if (n.whole) {{ n.run = n.whole; delete n.whole; }} }}"
 # Draw it, and speak at once.
@@ -559,6 +560,7 @@ def mine(page) -> list[float]:
 
 def everything(page) -> tuple[str, str]:
     page.evaluate(DRAW)
+    page.evaluate(f"() => {{ {HOST}.mini.field.hidden = false; }}")
     frames(page, 4)
     return page.evaluate(TOLD), root(page).aria_snapshot()
 
@@ -568,20 +570,23 @@ def test_what_is_covered_tells_nothing_of_the_answer(page, state):
     """Whatever the exact answer and the networks' may be: the page looks, reads and sounds the same until the bet is revealed."""
     page.emulate_media(reduced_motion="reduce")
     ask(page, state)
-    bet_first(page)
-    page.locator("[data-stake='1']").press("PageUp")
-    seen = {"covered": [everything(page)]}
-    page.evaluate(OTHERWISE)
-    seen["covered"].append(everything(page))
-    seen["revealed"] = [page.evaluate(f"() => {HOST}.bet.press()") or everything(page)]
-    page.evaluate(f"() => {{ delete {HOST}.play.exact; delete {HOST}.play.exactAt; }}")
+    seen = []
+    for change in ("() => {}", OTHERWISE):
+        page.locator("[data-control=bet]").uncheck()
+        page.evaluate(change)
+        seen.append(everything(page))
+        bet_first(page)
+        page.locator("[data-stake='1']").press("PageUp")
+        seen.append(everything(page))
+    for node in (f"delete {HOST}.play.exact", f"delete {HOST}.play.exactAt", f"{HOST}.mini.field.hidden = true"):
+        page.evaluate(f"() => {{ {node}; }}")
     page.evaluate(AS_IT_IS)
-    seen["revealed"].append(everything(page))
     page.emulate_media(reduced_motion="no-preference")
-    assert seen["covered"][0] == seen["covered"][1]
-    for first, second in zip(*seen["revealed"], strict=True):  # what is compared would notice
-        assert first != second
-    assert "The answer is covered" in seen["covered"][0][1]
+    assert seen[1] == seen[3] and "The answer is covered" in seen[1][1]
+    assert seen[0][0] != seen[2][0] and seen[0][1] != seen[2][1]  # what is compared would notice
+    # What the question alone gives away.
+    assert not re.search("possible|certain", seen[1][1]) and page.locator(".bw-ahead, [data-control=stored]:visible").count() == 0
+    assert page.locator("[data-chip][aria-pressed=true]", has_text="→").count() == 0
 
 
 def test_a_bar_is_dragged_in_its_column(page):
