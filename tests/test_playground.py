@@ -722,9 +722,10 @@ def test_an_address_with_a_bet_never_shows_the_answer(page):
     bet_first(page)
     page.wait_for_function(f"() => location.hash.includes('bet=1') && location.hash === bwState.hashOf({HOST})")
     other = page.context.new_page()
-    other.add_init_script("""window.bare = []; const look = () => { const root = document.querySelector('.bw-explorer');
-      const open = root?.dataset.mounted && [...root.querySelectorAll('.bw-poster, .bw-measures, .bw-bar.bw-first')].filter(e => e.checkVisibility({visibilityProperty: true}));
-      window.looked = Boolean(root?.dataset.mounted); if (open?.length) window.bare.push(open[0].className); requestAnimationFrame(look); }; look();""")
+    other.add_init_script("""window.bare = []; const look = () => { const root = document.querySelector('.bw-explorer[data-mounted]');
+      const open = root && [...root.querySelectorAll('.bw-poster, .bw-measures, .bw-bar.bw-first')].filter(e => e.checkVisibility({visibilityProperty: true}));
+      window.looked = Boolean(root); if (open?.length) window.bare.push(open[0].className); };
+      new MutationObserver(look).observe(document, {subtree: true, childList: true, attributes: true});""")
     other.goto(page.url)
     other.wait_for_function("window.looked && document.querySelector('.bw-explorer').dataset.shown === '6'")
     assert root(other).get_attribute("data-bet") == "covered" and other.evaluate("window.bare") == []
