@@ -525,8 +525,8 @@ ASKED = {
 }  # fmt: skip
 # All that is to be seen or heard: words, attributes and places of every element, and what is spoken.
 TOLD = """() => [...document.querySelectorAll('.bw-explorer *')].filter(e => e.checkVisibility({visibilityProperty: true})).map(e => {
-  const words = [...e.childNodes].filter(n => n.nodeType === Node.TEXT_NODE).map(n => n.data).join(''), box = e.getBoundingClientRect();
-  return [e.tagName, words, e.value, e.disabled, ...[...e.attributes].map(a => `${a.name}=${a.value}`), box.x, box.y, box.width, box.height].join(' ');
+  const words = [...e.childNodes].filter(n => n.nodeType === Node.TEXT_NODE).map(n => n.data).join(''), [box, all] = [e, e.closest('.bw-explorer')].map(one => one.getBoundingClientRect());
+  return [e.tagName, words, e.value, e.disabled, ...[...e.attributes].map(a => `${a.name}=${a.value}`), ...[box.x - all.x, box.y - all.y, box.width, box.height].map(Math.round)].join(' ');
 }).join('\\n')"""
 # The same question with other answers at this step, of the oracle, the networks and their heads: other outcomes, entropies and divergences.
 OTHERWISE = f"""() => {{ const host = {HOST}, {{play}} = host, turned = row => [...row].reverse(), now = play.questions - 1;
@@ -582,6 +582,7 @@ def test_what_is_covered_tells_nothing_of_the_answer(page, state):
         page.evaluate(f"() => {{ {node}; }}")
     page.evaluate(AS_IT_IS)
     page.emulate_media(reduced_motion="no-preference")
+    assert [pair for pair in zip(*(words[0].split("\n") for words in seen[1::2]), strict=True) if len(set(pair)) > 1] == []
     assert seen[1] == seen[3] and "The answer is covered" in seen[1][1]
     assert seen[0][0] != seen[2][0] and seen[0][1] != seen[2][1]  # what is compared would notice
     # What the question alone gives away.
