@@ -62,6 +62,33 @@ class Page(HTMLParser):
         self._in_style = False
 
 
+class Tables(HTMLParser):
+    """`open`: how many rows, heads among them, each table has that stands behind no closed `<details>`."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.open, self._folds, self._shown = [], [], False
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        if tag == "details":
+            self._folds.append("open" not in dict(attrs))
+        if tag == "table":
+            self._shown = not any(self._folds)
+            self.open += [0] if self._shown else []
+        if tag == "tr" and self._shown:
+            self.open[-1] += 1
+
+    def handle_endtag(self, tag):
+        if tag == "details":
+            self._folds.pop()
+
+
+def open_tables(path: Path) -> list[int]:
+    """The rows of each table of a page that is open when the page is."""
+    return Tables(path.read_text("utf-8")).open
+
+
 @cache
 def page(path: Path) -> Page:
     """A page, read once."""

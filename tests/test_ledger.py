@@ -855,6 +855,21 @@ def test_a_chapter_shows_the_rows_it_takes_up():
     assert len(shown) > 20 and all("02_tunnel" in row["chapters"] for row in shown.rows)
 
 
+def test_the_rows_of_a_chapter_are_squares_by_status_above_a_folded_table():
+    shown = bw.ledger.chapter_table("17_language")
+    html = shown._repr_html_().partition("</style>")[2]
+    board, fold, table = html.partition("<details")
+    assert fold and table.count('<tr role="row"') == len(shown) + 1 and "<table" not in board
+    for line in re.findall("<dt>.*?</dd>", board):
+        (status,) = {row["status"] for row in shown.rows if f"{page.MARKS[row['status']]} {row['status']}<" in line}
+        rows = [row for row in shown.rows if row["status"] == status]
+        assert re.findall('href="([^"]*)"', line) == [f"../book/ledger.html#{page.anchor_of(row['id'])}" for row in rows]
+        assert f"</span> {len(rows)}<" in line
+    assert board.count("<a ") == len(shown)
+    plain = bw.ledger.table("hmm-lstm-v3")._repr_html_()
+    assert "<details" not in plain and "<dl" not in plain and "<details" in bw.ledger.table("hmm-lstm-v3", fold=True)._repr_html_()
+
+
 def test_the_book_s_page_types_no_row():
     for name in ("ledger", "architectures"):
         text = (ROOT / "book" / f"{name}.md").read_text()

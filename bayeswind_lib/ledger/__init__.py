@@ -183,18 +183,25 @@ def main_table() -> str:
     return text_table(rows())
 
 
-def table(*ids: str) -> LedgerTable:
-    """Some rows (all without ids) as a table that a notebook shows; see `page.LedgerTable`."""
-    from bayeswind_lib.ledger.page import LedgerTable
+def table(*ids: str, fold: bool = False) -> LedgerTable:
+    """Some rows (all without ids) as a table that a notebook shows; see `page.LedgerTable`.
 
-    return LedgerTable([row(id) for id in ids] if ids else rows())
+    Args:
+        ids: of claims.
+        fold: a square for every row, by status, and the table folded below.
+    """
+    return _shown([row(id) for id in ids] if ids else rows(), fold)
 
 
 def chapter_table(chapter: str) -> LedgerTable:
-    """The rows that a chapter takes up, for its recap; `chapter` as in "02_tunnel"."""
+    """The rows that a chapter takes up, for its recap, as squares by status and a folded table; `chapter` as in "02_tunnel"."""
+    return _shown([found for found in rows() if chapter in found["chapters"]], fold=True)
+
+
+def _shown(chosen: list[dict], fold: bool) -> LedgerTable:
     from bayeswind_lib.ledger.page import LedgerTable
 
-    return LedgerTable([found for found in rows() if chapter in found["chapters"]])
+    return LedgerTable(chosen, fold="The same claims as a table", page="../book/ledger.html") if fold else LedgerTable(chosen)
 
 
 def own(*models: nn.Module, claims: list[dict] | None = None, n_episodes: int = 2000) -> list[dict]:

@@ -46,7 +46,13 @@ div.bw-ledger table.bw-counts { font-size: 0.8em; }
 .bw-ledger small { color: var(--quiet); display: block; margin-top: 0.2rem; overflow-wrap: break-word; }
 .bw-rows th small { overflow-wrap: anywhere; }
 .bw-rows details { color: var(--quiet); font-size: 0.85em; margin-top: 0.2rem; }
-.bw-rows summary { cursor: pointer; }
+.bw-rows summary, .bw-ledger > details > summary { cursor: pointer; }
+.bw-ledger > details > summary { color: var(--quiet); padding: 0.45rem 0.1rem; }
+.bw-ledger dl.bw-by-status { display: grid; grid-template-columns: max-content 1fr; gap: 0.45rem 0.8rem; align-items: baseline; margin: 0.6rem 0 0.3rem; }
+.bw-ledger .bw-by-status :is(dt, dd) { margin: 0; font-weight: 400; }
+.bw-by-status dd { display: flex; flex-wrap: wrap; gap: 3px; }
+.bw-ledger .bw-by-status a { display: grid; place-items: center; width: 24px; height: 24px; border-radius: 4px; color: var(--mark); font: 13px/1 var(--bw-sans, sans-serif); text-decoration: none; }
+.bw-by-status a:is(:hover, :focus-visible) { outline: 2px solid var(--ink); outline-offset: 1px; }
 .bw-ledger a { color: inherit; text-decoration: underline; }
 span.bw-status { display: inline-block; padding: 0.05rem 0.5rem; border-radius: 1rem; white-space: nowrap; }
 .bw-status-reproduced { --fill: #d6f0e2; --mark: #0b4a2c; }
@@ -63,6 +69,7 @@ html[data-theme="dark"] .bw-status-needs-public-weights { --fill: #1f4a70; --mar
 html[data-theme="dark"] .bw-status-not-testable { --fill: #4d3a75; --mark: #e6def5; }
 [class*="bw-status-"] { background: var(--fill); color: var(--mark); }
 @media (max-width: 640px) {
+  .bw-ledger dl.bw-by-status { grid-template-columns: 1fr; }
   div.bw-ledger table.bw-rows, .bw-rows tbody, .bw-rows tr, .bw-rows th, .bw-rows td { display: block; }
   .bw-rows thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
   .bw-rows tbody tr { border: 1px solid var(--line); border-radius: 6px; margin: 0.6rem 0; padding: 0.2rem 0; }
@@ -82,10 +89,11 @@ class LedgerTable:
         caption: a sentence above the table.
         anchors: give every row the id `ledger-<id>`, so that it can be linked to; once a page.
         fold: what a click opens the table with; open without it.
+        page: where the ledger is, for a square per row above the table that leads there; none without it.
     """
 
-    def __init__(self, rows: Sequence[dict], caption: str = "", anchors: bool = False, fold: str = ""):
-        self.rows, self.caption, self.anchors, self.fold = list(rows), caption, anchors, fold
+    def __init__(self, rows: Sequence[dict], caption: str = "", anchors: bool = False, fold: str = "", page: str = ""):
+        self.rows, self.caption, self.anchors, self.fold, self.page = list(rows), caption, anchors, fold, page
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -105,7 +113,23 @@ class LedgerTable:
         )
         if self.fold:
             table = f'<details class="bw-in-print"><summary>{escape(self.fold)}: {len(self.rows)} rows</summary>{table}</details>'
-        return f'{STYLE}<div class="bw-ledger">{table}</div>'
+        return f'{STYLE}<div class="bw-ledger">{self._by_status() if self.page else ""}{table}</div>'
+
+    def _by_status(self) -> str:
+        """A square for every row, those of a status in one line, each a link to the row in the ledger."""
+        lines = ""
+        for status in MARKS:
+            found = [row for row in self.rows if row["status"] == status]
+            squares = "".join(_square(row, self.page, f' title="{escape(row["statement"])}"') for row in found)
+            lines += f"<dt>{_pill(status)} {len(found)}</dt><dd>{squares}</dd>" if found else ""
+        return f'<dl class="bw-by-status">{lines}</dl><small>A square is a claim, and leads to its row of the ledger.</small>'
+
+
+def _square(row: dict, page: str, more: str = "") -> str:
+    """A link to a row, in the colour and with the mark of its status."""
+    label = escape(f"{row['statement']} {row['status']}.", quote=True)
+    kind = row["status"].replace(" ", "-")
+    return f'<a class="bw-square bw-status-{kind}" href="{page}#{anchor_of(row["id"])}" aria-label="{label}"{more}>{MARKS[row["status"]]}</a>'
 
 
 class LedgerGrid:
@@ -141,9 +165,7 @@ class LedgerGrid:
         }  # fmt: skip
         data = "".join(f' data-{name}="{escape(value)}"' for name, value in facts.items())
         data += " data-opens" if row["id"] == self.opens else ""
-        label = escape(f"{row['statement']} {row['status']}.", quote=True)
-        kind = row["status"].replace(" ", "-")
-        return f'<a class="bw-square bw-status-{kind}" href="{self.page}#{anchor_of(row["id"])}" aria-label="{label}"{data}>{MARKS[row["status"]]}</a>'
+        return _square(row, self.page, data)
 
 
 class JsonFile:

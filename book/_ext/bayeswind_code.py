@@ -17,7 +17,7 @@ from html import escape, unescape
 from docutils import nodes
 from myst_nb.sphinx_ import HideCodeCellNode
 
-LONG, WIDE = 12, 7  # rows and columns that a table may have and stand open
+LONG, WIDE = 11, 7  # rows below the heads, and columns, that a table may have and stand open
 OWN_WAY = ("bw-ledger", "bw-rows", "bw-compared", "bw-data", "bw-symbols", "data-explorer")
 TABLE = re.compile(r"<table\b.*?</table>", re.S)
 # Before the page is drawn: how much code a reader wants to see.
