@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bayeswind_lib.figures import schematics
 from bayeswind_lib.figures.bars import distributions
+from bayeswind_lib.figures.columns import dot_columns
 from bayeswind_lib.figures.curves import (
     entropy_by_position,
     gap_by_position,
@@ -40,6 +41,7 @@ __all__ = [
     "bands",
     "baselines",
     "distributions",
+    "dot_columns",
     "dots",
     "draw",
     "ellipses",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from bayeswind_lib.figures.style import DARK, GROUND, WIDTH
+from bayeswind_lib.figures.style import DARK, GROUND, NARROW, WIDTH
 from bayeswind_lib.figures.words import number
 
 DECADES = 6  # a logarithmic axis shows at most so many below its largest number
@@ -101,7 +102,7 @@ def _ticks(axes, which: str, limits: Range) -> dict[float, str]:
     """Where the ticks of a range with edges stand, and what is written there."""
     if limits.log:
         first, last = np.floor(np.log10(limits.low)), np.ceil(np.log10(limits.high))
-        step = max(1, int(last - first) // 6)
+        step = max(1, int(last - first) // (4 if which == "x" and is_narrow(axes) else 6))
         parts = (1, 2, 5) if last - first <= 2 else (1,)
         inside = [
             part * 10.0**power for power in np.arange(first, last + 1, step) for part in parts
@@ -225,6 +226,11 @@ def wrapped(label: str, axes, width: int) -> str:
     return "\n".join(textwrap.wrap(str(label), round(width * min(axes.figure.get_figwidth() / WIDTH, 1))))
 
 
+def row_height(names: Sequence[str], width: int, least: float) -> float:
+    """Inches from row to row on a phone, for names in lines of `width` characters on a page (`wrapped`)."""
+    return max(least, 0.02 + 0.18 * max(len(textwrap.wrap(str(name), round(width * NARROW / WIDTH))) for name in names))
+
+
 def label_below(axes, lines: list) -> None:
     """Name the lines under the axes; the figure grows by what the names take."""
     columns = 1 if max(len(str(line.get_label())) for line in lines) > 13 else 2
@@ -251,7 +257,7 @@ def wrap_labels(figure) -> None:
     for axes in figure.axes:
         box = axes.get_position()
         for axis, length in ((axes.xaxis, box.width * figure.get_figwidth()), (axes.yaxis, box.height * figure.get_figheight())):
-            axis.label.set_text("\n".join(textwrap.wrap(axis.label.get_text(), max(round(length * LETTERS), 10))))
+            axis.label.set_text("\n".join(textwrap.wrap(axis.label.get_text(), max(round(length * LETTERS), 10), break_long_words=False)))
 
 
 def spread(wanted: list[float], sizes: list[float]) -> list[float]:

@@ -12,6 +12,7 @@ from bayeswind_lib.figures.frame import (
     Range,
     edge_words,
     is_narrow,
+    row_height,
     set_range,
     value_range,
     wrapped,
@@ -276,7 +277,8 @@ def two_measures(scores: Mapping[str, object], first: str = "entropy_mae", secon
     parts += ["; ".join(listed), largest_gap(data[second], names, unit, f"to the exact posterior in {others}:")]
     alt = " ".join(sentence(part) for part in parts if part)
     heads = {m: with_unit(*measure_name(m)) for m in data}
-    return draw(paint, alt, {"predictor": np.array(names)} | data, height=1.4 + 0.46 * len(names), heads=heads)
+    return draw(paint, alt, {"predictor": np.array(names)} | data, height=1.4 + 0.46 * len(names),
+                narrow_height=1.4 + row_height(names, 26, 0.46) * len(names), heads=heads)
 
 
 def _paint_two(axes, names: list[str], columns: list[np.ndarray], words: list[str], limits: Range) -> None:
