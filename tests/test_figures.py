@@ -228,6 +228,24 @@ def line(plot, label):
     return found
 
 
+def test_columns_of_dots_have_their_rows_from_top_to_bottom_and_leave_out_what_is_not_known():
+    plot = figures.dot_columns({"KL": {"net": [0, 1, np.nan], "other": [np.inf, 2, 3]}, "share": {"net": [0.1, 0.2, 0.3]}}, list("abc"), log=["KL"])
+    one, other = plot.figure.axes
+    assert [text.get_text() for text in one.get_yticklabels()] == ["c", "b", "a"]
+    net, beyond, rival, far = one.lines
+    heights = net.get_ydata()
+    assert heights[0] > heights[1] > heights[2] and np.isnan(net.get_xdata()[[0, 2]]).all() and net.get_xdata()[1] == 1
+    for open_mark, place in ((beyond, one.get_xlim()[0]), (far, one.get_xlim()[1])):
+        assert len(open_mark.get_xdata()) == 1 and open_mark.get_markerfacecolor() == "#FFFFFF"
+        assert abs(np.log(open_mark.get_xdata()[0] / place)) < 2
+    assert rival.get_xdata()[1:].tolist() == [2, 3] and len(other.lines[0].get_xdata()) == 3
+    assert plot.data["row"].tolist() == list("abcabc") and np.isnan(plot.data["share"][3:]).all()
+    with pytest.raises(ValueError, match="a number a row"):
+        figures.dot_columns({"KL": {"net": [1, 2]}}, list("abc"))
+    with pytest.raises(ValueError, match="at least one"):
+        figures.dot_columns({}, list("abc"))
+
+
 def luminance(colour) -> float:
     return float(linear(colour) @ [0.2126, 0.7152, 0.0722])
 

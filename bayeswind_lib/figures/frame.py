@@ -108,6 +108,8 @@ def _ticks(axes, which: str, limits: Range) -> dict[float, str]:
             part * 10.0**power for power in np.arange(first, last + 1, step) for part in parts
         ]
         low = limits.smallest * 0.999
+        if limits.edge:  # no tick's words in those of the edge
+            low = max(low, limits.floor * (limits.high / limits.low) ** 0.12)
     else:
         inside, low = getattr(axes, f"get_{which}ticks")(), limits.low
     high = limits.largest * 1.001 if limits.infinite else limits.high
