@@ -158,7 +158,7 @@ PLACES = """kinds => [...document.querySelectorAll(kinds)].map(e =>
 @pytest.mark.parametrize("name", sorted(TRAILS))
 def test_what_moves_leaves_a_trail_until_another_story_begins(name, browser, tmp_path):
     marks, step, anew = TRAILS[name]
-    trail = ".bw-before > g:last-child > .bw-was-here"
+    trail = ".bw-wake > g:last-child > .bw-was-here"
     with explorer_opener(name, browser, tmp_path) as opened:
         page = opened(opens=5)
         assert page.evaluate(PLACES, trail) == []
@@ -169,7 +169,7 @@ def test_what_moves_leaves_a_trail_until_another_story_begins(name, browser, tmp
             else:
                 page.get_by_label(step, exact=True).first.press("ArrowLeft")
             assert page.evaluate(PLACES, trail) == before != page.evaluate(PLACES, marks)
-        assert page.locator(".bw-before[aria-hidden=true]").count() == page.locator(".bw-before").count()
+        assert page.locator(".bw-wake[aria-hidden=true]").count() == page.locator(".bw-wake").count()
         page.set_viewport_size({"width": 700, "height": 900})  # another size: nothing of the old one may stay
         page.wait_for_function("() => !document.querySelector('.bw-was-here')")
         page.locator(f"[data-action={anew}]").click()

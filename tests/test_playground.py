@@ -123,6 +123,19 @@ def test_a_click_on_a_bar_gives_its_value(page):
     assert root(page).get_attribute("data-shown") == "6"
 
 
+def test_the_answer_before_stands_behind_the_new_one_and_never_under_a_bet(page):
+    def bars(of: str) -> list[str]:
+        return page.evaluate("of => [...document.querySelector('.bw-explorer').playground.answer.field.querySelectorAll(of)].map(e => e.getAttribute('x') + e.style.cssText)", of)
+
+    before = bars(".bw-first")
+    press(page, "next")
+    assert bars(".bw-was-here") == before != bars(".bw-first")
+    bet_first(page)
+    assert bars(".bw-was-here") == []
+    page.locator("[data-action=reveal]").click()
+    assert bars(".bw-was-here") == []
+
+
 def test_a_seed_repeats_an_episode(page):
     first = root(page).evaluate(EPISODE)
     for seed in ("17", "0"):

@@ -153,7 +153,7 @@
   // or another scene (an episode) begins anew. `into` is the drawing in the box, or the part of it that holds the marks; `scale` is
   // [the value at which bars are one unit high, where they stand], if that may change from drawing to drawing.
   function trail(box, into, kinds, scene = "", { most = 1, scale: [top, base] = [1, 0] } = {}) {
-    into.querySelector(":scope > .bw-before")?.remove();
+    into.querySelector(":scope > .bw-wake")?.remove();
     const key = `${into.closest("svg").getAttribute("viewBox")} ${scene}`;
     const earlier = box.trail?.key === key ? box.trail.drawings.filter((one) => one.turn !== turn) : [];
     const marks = [...into.querySelectorAll(kinds)].map((mark) => {
@@ -164,7 +164,7 @@
     const shown = marks.map((mark) => mark.outerHTML).join("");
     if (earlier.at(-1)?.shown === shown) earlier.pop();
     const past = earlier.slice(-most);
-    into.prepend(element("g", { class: "bw-before", "aria-hidden": "true" }, ...past.map((one, i) =>
+    into.prepend(element("g", { class: "bw-wake", "aria-hidden": "true" }, ...past.map((one, i) =>
       element("g", { opacity: (i + 1) / past.length, transform: one.top !== top && `translate(0 ${base}) scale(1 ${one.top / top}) translate(0 ${-base})` },
         ...one.marks.map((mark) => mark.cloneNode())))));
     box.trail = { key, drawings: [...past, { turn, marks, shown, top }] };

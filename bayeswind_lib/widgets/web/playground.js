@@ -467,7 +467,7 @@
       const { play, answer, figure, answerBox } = this, field = play.gaussian ? figure.field : this.bars;
       if (answerBox && field.parentElement !== answerBox) answerBox.replaceChildren(field);
       if (play.gaussian) this.drawLine(rows, truth);
-      else answer.draw({ truth, rows, labels: play.labels, title: "probability", below: play.outcome, ...more });
+      else answer.draw({ truth, rows, labels: play.labels, title: "probability", below: play.outcome, scene: this.bet.on || rows.length > 1 ? "" : `${this.kind} ${play.seed}`, ...more });
     }
 
     // The reader's bars alone.

@@ -4,7 +4,7 @@
 (function () {
   "use strict";
 
-  const { axes, element, text, trace } = bwExplorer;
+  const { axes, element, text, trace, trail } = bwExplorer;
   const { range } = bwTasks;
 
   const number = (p, digits = 3) => (Number.isFinite(p) ? p.toFixed(digits) : "infinite");
@@ -89,7 +89,7 @@
   function bars(height = 230, margin = 46) {
     let kept = {};
 
-    function paint(box, { truth, rows, labels, title, heading = title, below, choose, scale }) {
+    function paint(box, { truth, rows, labels, title, heading = title, below, choose, scale, scene }) {
       const most = Math.max(...(truth || []), ...rows.flatMap((row) => [...row.p]));
       const top = scale || SCALES.find((one) => most <= one * 0.98) || 1;
       const signature = [labels.join(), rows.map((row) => row.kind).join(), top, box.knownWidth, heading, below].join("|");
@@ -109,6 +109,7 @@
         area.onpointerleave = () => { readout.textContent = ""; };
       });
       f.svg.setAttribute("aria-label", tell(truth, rows, labels, title));
+      trail(box, f.svg, scene ? ".bw-first" : ".bw-none", scene, { scale: [top, f.bottom] });
     }
 
     function build(box, top, rows, labels, heading, below) {
