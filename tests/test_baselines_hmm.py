@@ -315,6 +315,7 @@ def test_the_printed_table_is_reproduced(generator):
     assert set(table(generator)) >= {name for name, where, *_ in CELLS if where == generator}
 
 
+@pytest.mark.slow
 def test_the_table_is_read_against_the_right_generator():
     """The test above can fail: grid values against the raw column are many errors away."""
     uniform = table("grid")["uniform"]

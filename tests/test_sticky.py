@@ -139,6 +139,7 @@ def test_the_published_order_and_what_it_leaves_out(curves, task):
     assert curves["all"].measures["held_out"][-1] > curves["SGD"].measures["held_out"][-1]  # it learned one sequence by heart
 
 
+@pytest.mark.slow
 def test_a_curve_says_what_it_measured(curves, task):
     curve = curves["SGD"]
     assert curve.steps.tolist() == [0, 250, 500, 750, 1000] and len(curve.loss) == 1001
