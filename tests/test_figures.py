@@ -623,3 +623,16 @@ def test_survival_goes_in_steps_to_the_end_and_not_beyond_it():
         figures.survival({"a": survivors(3)}, 2, x_label="x", y_label="y")
     with pytest.raises(ValueError, match="curves is empty"):
         figures.survival({}, 2, x_label="x", y_label="y")
+
+
+def test_words_in_lines_keep_their_edge_in_any_font():
+    """Each line is anchored as the whole is, on a page's column and on a phone: letters there have other widths."""
+    label = "a label that is much too long for a single line beside its axis"
+    svg = bw.figures.dot_columns({"bits": {"a network": [1.0, 2.0]}}, [label, "short"]).svg
+    sheets = dict(re.findall(r"\.([\w-]+)\{(.*?)\}", svg))
+    lines = [ElementTree.fromstring(words) for words in re.findall(r"<text[^>]*>[^<]*</text>", svg)]
+    broken = [node for node in lines if len(node.text) > 3 and node.text in label and node.text != label]
+    assert len(broken) >= 4
+    for node in broken:
+        assert "text-anchor: end" in sheets.get(node.get("class"), node.get("style") or "") and node.get("transform") is None
+    assert len({node.get("x") for node in broken}) == 2  # an edge in each layout

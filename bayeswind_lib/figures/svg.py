@@ -58,6 +58,7 @@ def _drawn(figure, words: str) -> ElementTree.Element:
         figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     text = stream.getvalue().decode()
     root = ElementTree.fromstring(text)
+    _align(root, figure)
     for unwanted in root.findall(f"{{{SVG}}}metadata") + root.findall(f"{{{SVG}}}defs[{{{SVG}}}style]"):
         root.remove(unwanted)  # who made it, and a style for the whole page
     prefix = "bw" + hashlib.sha256((words + text).encode()).hexdigest()[:8]
@@ -73,6 +74,25 @@ def _drawn(figure, words: str) -> ElementTree.Element:
         "style": f"font-family: {FAMILY}; stroke-linejoin: round",
     }  # fmt: skip
     return root
+
+
+def _align(root, figure) -> None:
+    """Anchor each line of words in lines where all of them are aligned; a page's letters are not as wide as matplotlib's."""
+    height, lines = float(root.get("viewBox").split()[3]), {}
+    text = matplotlib().text.Text
+    for words in figure.findobj(text):
+        if "\n" in words.get_text() and words.get_visible() and not words.get_rotation() and words.get_ha() != "left":
+            box = text.get_window_extent(words, dpi=POINTS)  # without the arrow of an annotation
+            for line in words.get_text().split("\n"):
+                lines.setdefault(line, []).append((words.get_ha(), box))
+    for node in root.iter(f"{{{SVG}}}text"):
+        place = re.fullmatch(r"translate\((\S+) (\S+)\)", node.get("transform", ""))
+        for side, box in lines.get(node.text, ()) if place else ():
+            x, y = float(place[1]), float(place[2])
+            if box.x0 - 1 < x < box.x1 + 1 and box.y0 - 1 < height - y < box.y1 + 1:
+                anchor = {"right": "end", "center": "middle"}[side]
+                node.attrib.pop("transform", None)
+                node.attrib |= {"x": str(box.x1 if side == "right" else (box.x0 + box.x1) / 2), "y": str(y), "style": f"{node.get('style')}; text-anchor: {anchor}"}
 
 
 def _rename(root, prefix: str) -> None:
