@@ -110,7 +110,10 @@ def lint(words: Sequence[str] = ()) -> int:
 
 
 def workers() -> str:
-    """How many tests run side by side: one more than this process may use processors, for those that wait for a browser; or WORKERS."""
+    """How many tests run side by side: WORKERS, or one more than this process may use processors.
+
+    Those with a browser mostly wait.
+    """
     may = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
     return os.environ.get("WORKERS") or str(len(may(0)) + 1)
 
