@@ -122,7 +122,8 @@ seen = {
 print(*(f"{name}: {value}" for name, value in seen.items()), sep="\\n")"""
 DRAW = "import random, numpy\nprint(random.random(), numpy.random.rand())"
 PLOT = "print('words'); plt.plot([1, 2]); plt.show()"
-LEAVE = "import atexit, pathlib; atexit.register(pathlib.Path('left').touch)"
+LEAVE = "import atexit, pathlib, time; atexit.register(pathlib.Path('left').touch)"
+SLOWLY = "atexit.register(time.sleep, 4)"  # as on a busy machine
 
 
 def executed(cells: list[str], folder: Path, **settings) -> list[list[dict]]:
@@ -142,7 +143,7 @@ def test_a_chapter_cannot_tell_a_forked_kernel_from_an_ordinary_one(tmp_path, mo
         monkeypatch.setenv("BW_AFTER", "2")  # set after the process that forks was started
         monkeypatch.delenv("BW_BEFORE")
         cells = [LOOK, DRAW, PLOT, LEAVE]
-        forked, again = (executed(cells, tmp_path, kernel_manager_class=kernels.manager(name)) for name in "ab")
+        forked, again = (executed(cells + more, tmp_path, kernel_manager_class=kernels.manager(name)) for name, more in (("a", [SLOWLY]), ("b", [])))
         ends = [(k.poll(), k.processor_seconds > 0) for k in kernels.started.values()]
         assert ends == [(0, True)] * 2 and "s of a processor" in kernels.seconds("a")
     assert (tmp_path / "left").exists()  # what was to be done at the exit was done

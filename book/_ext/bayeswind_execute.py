@@ -25,6 +25,8 @@ from sphinx.util import logging
 from bayeswind_kernels import IMPORTS, Nursery
 
 LOG = logging.getLogger(__name__)
+# Seconds that a kernel may take to leave by itself: jupyter_client's 2.5 are few on a busy machine.
+LEAVES = 60.0
 # One thread a kernel: two kernels of two threads each are slower on two processors.
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
@@ -84,6 +86,8 @@ class Kernels:
         kernels, nursery = self, self.nursery
 
         class Manager(AsyncKernelManager):
+            shutdown_wait_time = 2.0 * LEAVES  # it is terminated after half of it
+
             async def _async_launch_kernel(self, kernel_cmd: list[str], **settings) -> None:
                 at = self.provisioner
                 if nursery and nursery.knows(kernel_cmd):

@@ -110,12 +110,9 @@ def lint(words: Sequence[str] = ()) -> int:
 
 
 def workers() -> str:
-    """How many tests run side by side: WORKERS, or one more than this process may use processors.
-
-    Those with a browser mostly wait.
-    """
+    """How many tests run side by side: as many as this process may use processors, or WORKERS."""
     may = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
-    return os.environ.get("WORKERS") or str(len(may(0)) + 1)
+    return os.environ.get("WORKERS") or str(len(may(0)))
 
 
 def pytest(words: Sequence[str], marks: str = "") -> int:
