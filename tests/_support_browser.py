@@ -75,6 +75,13 @@ CUT = """() => {
     const [a, b] = [word, word.closest('svg')].map(e => e.getBoundingClientRect());
     if (a.left < b.left - 2 || a.right > b.right + 2) say('a word of a drawing is cut', word);
   }
+  for (const drawing of all('.bw-plot svg')) {
+    const words = [...drawing.querySelectorAll('text')].map(e => [e, e.getBoundingClientRect()]).filter(([e, b]) => b.width && e.textContent.trim() && Math.abs(e.getCTM().b) < 0.1);
+    const onOneLine = (a, b) => Math.abs(a.top - b.top) < 2 && Math.abs(a.bottom - b.bottom) < 2;
+    words.forEach(([word, a], i) => words.slice(i + 1).forEach(([, b]) => {
+      if (onOneLine(a, b) && Math.min(a.right, b.right) - Math.max(a.left, b.left) > 2) say('two words of a drawing meet', word);
+    }));
+  }
   // A formula is a box of its own: a line could end before the comma behind it, or behind a bracket before it.
   for (const span of all('span.math')) {
     const boxes = [...span.querySelectorAll('math')].map(m => m.getBoundingClientRect());

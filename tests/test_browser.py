@@ -120,6 +120,7 @@ def test_nothing_is_cut_that_looks_whole(visits):
     ("desktop", ".bd-article pre { font-size: 17px !important }", "a line is broken"),
     ("phone", ".bd-article table { min-width: 40rem !important }", "a cell is cut"),
     ("phone", ".bw-plot svg text { font-size: 24px !important }", "a word of a drawing is cut"),
+    ("phone", ".bw-plot svg text { letter-spacing: 2em !important }", "two words of a drawing meet"),
 ])  # fmt: skip
 def test_what_is_cut_is_noticed(browser, home, size, style, what):
     """The errors that readers met, planted again."""

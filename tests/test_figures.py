@@ -526,6 +526,24 @@ def test_a_heat_map_may_leave_out_names_and_still_tells_them():
     assert "at d, y" in plot.alt and plot.figure.get_size_inches()[1] == 2.5
 
 
+def test_only_names_of_several_letters_are_turned_below_a_heat_map():
+    for columns, turn in (("xyz", 0), (["x", "yy", "z"], 90)):
+        plot = figures.heatmaps({"net": np.eye(3)}, list("abc"), list(columns))
+        (pane,) = (axes for axes in plot.figure.axes if axes.patches)
+        assert {label.get_rotation() for label in pane.get_xticklabels()} == {turn}
+
+
+def test_ticks_of_a_narrow_plot_keep_clear_of_each_other_and_of_the_edge():
+    """A phone has room for five powers of ten, and for none beside the words of an edge."""
+    for smallest, largest in ((1e-5, 0.7), (1e-9, 5)):
+        rows = {"transformer with a convolution": [smallest, largest], "Mamba without a convolution": [1e-4, 0.6]}
+        narrow = figures.dots(rows, None, {"nothing learned": 0.5}, log=True).narrow
+        (axes,) = narrow.axes
+        narrow.canvas.draw()
+        boxes = [tick.label1.get_window_extent() for tick in axes.xaxis.get_major_ticks()]
+        assert 3 <= len(boxes) <= 5 and all(a.x1 + 5 < b.x0 for a, b in zip(boxes, boxes[1:], strict=False))
+
+
 def test_a_cloud_says_what_does_not_fit_and_what_falls_outside():
     beyond = trail() + np.array([0.5, 0.0, -0.5]) * 1.5 * np.eye(4)[:, :1]
     told = figures.simplex_clouds({"exact posterior": trail(), "net": beyond}).alt

@@ -102,14 +102,15 @@ def _ticks(axes, which: str, limits: Range) -> dict[float, str]:
     """Where the ticks of a range with edges stand, and what is written there."""
     if limits.log:
         first, last = np.floor(np.log10(limits.low)), np.ceil(np.log10(limits.high))
-        step = max(1, int(last - first) // (4 if which == "x" and is_narrow(axes) else 6))
+        tight = which == "x" and is_narrow(axes)
+        step = max(1, int(np.ceil((last - first) / 4)) if tight else int(last - first) // 6)
         parts = (1, 2, 5) if last - first <= 2 else (1,)
         inside = [
             part * 10.0**power for power in np.arange(first, last + 1, step) for part in parts
         ]
         low = limits.smallest * 0.999
         if limits.edge:  # no tick's words in those of the edge
-            low = max(low, limits.floor * (limits.high / limits.low) ** 0.12)
+            low = max(low, limits.floor * (limits.high / limits.low) ** (0.22 if tight else 0.12))
     else:
         inside, low = getattr(axes, f"get_{which}ticks")(), limits.low
     high = limits.largest * 1.001 if limits.infinite else limits.high

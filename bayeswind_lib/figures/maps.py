@@ -44,7 +44,7 @@ def attention_map(
         image = cells(axes, seen)
         most = 15 if is_narrow(axes) else 26
         step, letters = max(1, -(-size // most)), 10 if size <= 20 else 9
-        axes.set_xticks(range(0, size, step), names[::step], rotation=90, fontsize=letters)
+        axes.set_xticks(range(0, size, step), names[::step], rotation=_turn(names), fontsize=letters)
         axes.set_yticks(range(0, size, step), names[::step], fontsize=letters)
         axes.grid(visible=False)
         axes.set(xlabel="token that is read", ylabel="token that reads", title=title)
@@ -59,6 +59,11 @@ def attention_map(
     heads = {"reads": "token that reads", "is_read": "token that is read", "weight": "attention weight"}
     alt = (sentence(title) + " " if title else "") + _words(weights, names)
     return draw(paint, alt, data, height=4.9, narrow_height=3.9, heads=heads, shape=weights.shape)
+
+
+def _turn(names) -> int:
+    """By how many degrees the names below columns are turned: those of one letter stand upright."""
+    return 90 if max(len(str(name)) for name in names) > 1 else 0
 
 
 def _words(weights: np.ndarray, names: list[str]) -> str:
@@ -119,7 +124,7 @@ def heatmaps(
         panes = side_by_side(axes, len(tables), len(tables), height=1.5 * shape[0] / shape[1] + 1.1 + names_below, sharey=True)
         for pane, (label, table) in zip(panes, tables.items(), strict=True):
             image = cells(pane, table)
-            pane.set_xticks(range(0, shape[1], every), columns[::every], rotation=90, fontsize=9.5)
+            pane.set_xticks(range(0, shape[1], every), columns[::every], rotation=_turn(columns), fontsize=9.5)
             pane.set_yticks(range(0, shape[0], every), rows[::every], fontsize=10)
             pane.grid(visible=False)
             pane.set_xlabel(x_label)
