@@ -91,7 +91,7 @@
 
     const size = slider(id, "size", "Keys and values, V", [2, 20], 10, (n) => start(n, episode.replacement, episode.seed));
     const modes = [["distinct keys", "distinct"], ["keys with replacement", "replacement"]];
-    const mode = radios(id, "mode", "Asked are", modes, "distinct",
+    const mode = radios(id, "mode", "Keys asked", modes, "distinct",
       (value) => start(episode.nValues, value === "replacement", episode.seed));
     const next = button("Reveal next pair", "next", () => change(() => episode.reveal()));
     const back = button("Step back", "back", () => change(() => episode.back()));

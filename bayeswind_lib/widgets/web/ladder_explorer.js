@@ -149,7 +149,7 @@
       strip, bars,
       element("div", { class: "bw-controls" },
         choice("view", "A position sees", Object.entries(VIEWS).map(([view, words]) => [words, view])),
-        choice("replacement", "Asked are", [["distinct keys", false], ["keys with replacement", true]]),
+        choice("replacement", "Keys asked", [["distinct keys", false], ["keys with replacement", true]]),
         controls.pairs.field, controls.window.field, controls.nValues.field, fresh),
       status, curves,
       element("div", { class: "bw-scroll", tabindex: 0, role: "region", "aria-label": "Mean error of every view" }, means));
