@@ -124,15 +124,17 @@ def execute_side_by_side(app, env, names: list[str]) -> None:
     if len(pages) < 2:
         return
     workers, allow_errors = min(processors(), len(pages)), settings.execution_allow_errors
-    longest_first = sorted(pages, key=lambda path: -path.stat().st_size)  # a long page at the end would run alone
+    # Longest first: a long page at the end would run alone.
+    ordered = sorted(pages, key=lambda path: -path.stat().st_size)
     LOG.info(f"executing {len(pages)} pages, {workers} at once")
     with one_thread_each(), ThreadPoolExecutor(workers) as pool, closing(Kernels()) as kernels:
         running = {
             pool.submit(
-                single_nb_execution, pages[path][0], cwd=str(path.parent), allow_errors=allow_errors,
-                timeout=settings.execution_timeout, kernel_manager_class=kernels.manager(path),
+                single_nb_execution, pages[path][0], cwd=str(path.parent),
+                allow_errors=allow_errors, timeout=settings.execution_timeout,
+                kernel_manager_class=kernels.manager(path),
             ): path
-            for path in longest_first
+            for path in ordered
         }
         try:
             for future in as_completed(running):
