@@ -431,7 +431,7 @@ def test_without_scripts_everything_can_be_read(browser, home):
 def test_claims_say_what_the_ledger_says(site):
     text = re.sub("<[^>]+>", "", (site / PAGE).read_text("utf-8"))
     for name, words in (
-        ("bijection-transformer-v1", "off by {:.2g} bits on average"), ("em-speed-up", "Measured here: {:.2g} times"),
+        ("bijection-transformer-v1", "off by {:.2g} bits on average"), ("em-speed-up", "By the authors' rule it is {:.2g} times here"),
         ("hmm-no-discontinuity", "the error is {:.2g} times as large"),
     ):  # fmt: skip
         assert words.format(bw.ledger.row(name)["measured"]) in text
@@ -440,6 +440,34 @@ def test_claims_say_what_the_ledger_says(site):
     verdicts = re.findall(r'<b class="bw-verdict">(.*?)</b>', (site / PAGE).read_text("utf-8"))
     wanted = [bw.ledger.row(n)["status"] for n in ("bijection-transformer-v1", "em-speed-up", "hmm-no-discontinuity", "primitives-others")]
     assert verdicts == [pictures.HELD[status] for status in wanted]
+
+
+def test_each_claim_s_picture_answers(visit):
+    """The page's network is measured as the library measures it; updates, steps and abilities are those of the records."""
+    page, asked = visit.page, visit.page.locator(".bw-reply")
+    page.wait_for_function("document.querySelector('.bw-game').game.network")
+    inside = f"{bw.ledger.row('hmm-k20-inside')['measured']:.2g}".removeprefix("0")
+    assert asked.all_inner_texts() == ["", "All updates are shown: drag back.", f"Step 20, as in training: {inside} bits off.", ""]
+    page.get_by_role("button", name="Measure the game's network").click()
+    here = float(asked.nth(0).inner_text().split("off by ")[1].split()[0])
+    stored = bw.load("bijection-transformer-classroom").record["scores"]["entropy_mae"]
+    assert here == pytest.approx(stored, rel=0.2)
+    dot = page.locator(".bw-p-now").first.get_attribute("cx")
+    page.get_by_role("button", name="Measure the game's network").click()
+    assert page.locator(".bw-p-now").first.get_attribute("cx") != dot  # other episodes
+
+    plain, faster = (bw.ledger.row(name)["measured"] for name in ("em-plain-steps", "em-steps"))
+    for now, words in ((faster - 10, "still learning, the plain one is still"), (faster + 10, "is there, the plain one is still"), (plain + 10, "is there, the plain one is there")):
+        page.get_by_label("Updates so far").fill(str(round(now, -1)))
+        assert words in asked.nth(1).inner_text()
+    page.get_by_label("Step of the sequence").fill("21")
+    times = bw.ledger.row("hmm-jump-k50-t21")["measured"] / bw.ledger.row("hmm-k20-inside")["measured"]
+    assert f"Step 21: .11 bits off, {times:.0f} times" in asked.nth(2).inner_text()
+    page.get_by_role("button", name="look up").click()
+    seeds = bw.ledger.record("primitives")["seeds"]
+    told = [f"{name} learned it in {seeds[key]['bind']['realised']} of {seeds[key]['bind']['n']}" for name, key in (("LSTM", "lstm"), ("Mamba", "mamba"))]
+    assert asked.nth(3).inner_text() == f"To look up: {', '.join(told)} trainings."
+    assert page.locator(".bw-p-ring").first.get_attribute("cx") == page.locator(".bw-claim").nth(3).locator(".bw-p-here").nth(2).get_attribute("cx")
 
 
 def test_every_status_has_a_colour_of_its_own(visit):

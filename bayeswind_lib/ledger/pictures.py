@@ -1,17 +1,20 @@
 """Claims in pictures, for the landing page: what was published, what was found, and the ledger's status in words.
 
 Each is an inline SVG in the page's colours (`widgets/web/landing.css`), with its numbers as alternative text.
-Every number comes from a row of the ledger.
+Every number comes from a row of the ledger. Where scripts run, each picture can be asked something (`landing.js`, from `data-live`):
+the page's own network is measured, updates and steps are gone through one by one, abilities are looked at one by one.
 """
 
 from __future__ import annotations
 
 import html
+import json
 import math
 
 from bayeswind_lib.figures.strokes import drawn, word
-from bayeswind_lib.ledger import counts, row
+from bayeswind_lib.ledger import counts, record, row
 
+ABILITIES = {"accumulate": "rule out", "transport": "keep track", "bind": "look up"}
 HELD = {"reproduced": "held up", "partly": "held in part", "not reproduced": "did not hold"}
 
 
@@ -23,11 +26,11 @@ class Claims:
         return f'<div class="bw-claims">{cards}</div>{ledger_bar()}'
 
 
-def card(claim: str, found: str, status: str, picture: str) -> str:
-    """One claim: what was published, its picture, what was found here, and the ledger's status in words."""
+def card(claim: str, found: str, status: str, picture: str, live: dict) -> str:
+    """One claim: what was published, its picture, what was found here, the ledger's status in words, and what scripts need."""
     kind = status.replace(" ", "-")
     return (
-        f'<section class="bw-claim bw-{kind}"><p class="bw-claimed"><span>Claim</span> {claim}</p>{picture}'
+        f'<section class="bw-claim bw-{kind}" data-live="{html.escape(json.dumps(live))}"><p class="bw-claimed"><span>Claim</span> {claim}</p>{picture}'
         f'<p class="bw-found"><b class="bw-verdict">{HELD[status]}</b> {found}</p></section>'
     )
 
@@ -48,21 +51,22 @@ def precise() -> str:
     """The transformer's entropy error on a logarithmic axis: published, measured, and a guess's."""
     claim = row("bijection-transformer-v1")
     entries = {"published": "bw-p-pub", "measured": "bw-p-here", "null": "bw-p-null"}
-    names = {"published": "published", "measured": "here", "null": "a guess"}
+    names = {"published": "published", "measured": "here", "null": "untrained"}
+    assert claim["null_what"] == "the same network before training"
 
     def x(value: float) -> float:
         return _along(value, 74, 148, 0.5)
 
     parts = [f'<path class="bw-s-grid" d="M{x(10**p):.1f} 14V124"/>' + word(x(10**p), 142, f"{10**p:g}") for p in (-3, -2, -1, 0)]
     for i, (which, kind) in enumerate(entries.items()):
-        y = 32 + 36 * i
+        y = 28 + 27 * i
         parts.append(f'<path class="bw-p-line" d="M74 {y}H{x(claim[which]):.1f}"/><circle class="{kind}" cx="{x(claim[which]):.1f}" cy="{y}" r="6"/>')
         parts.append(word(66, y + 4, names[which], "end"))
     words = "Error in bits, on a logarithmic axis. " + ", ".join(f"{names[w]}: {_short(claim[w])}" for w in entries) + "."
     return card(
         "A small transformer finds almost exactly the right odds.",
-        f"Its uncertainty is off by {_short(claim['measured'])} bits on average, a blind guess by {_short(claim['null'])}.",
-        claim["status"], drawn(words, parts, *SMALL),
+        f"Its uncertainty is off by {_short(claim['measured'])} bits on average; before training it was {_short(claim['null'])}.",
+        claim["status"], drawn(words, parts, *SMALL), {"kind": "measure", "zero": x(1), "decade": x(1) - x(0.1), "y": 109},
     )
 
 
@@ -82,8 +86,10 @@ def faster() -> str:
     )
     return card(
         f"An attention head learns {_short(times['published'])} times as fast when the rate of one part of it is ten times as high.",
-        f"Measured here: {_short(times['measured'])} times. The reason given for it did not hold.",
+        f"By the authors' rule it is {_short(times['measured'])} times here; the bars make it {_short(plain['measured'] / fast['measured'])}. "
+        "The reason given for it did not hold.",
         times["status"], drawn(words + ".", parts, *SMALL),
+        {"kind": "updates", "most": most, "long": 128, "plain": plain["measured"], "faster": fast["measured"]},
     )
 
 
@@ -112,11 +118,13 @@ def longer() -> str:
         "On sequences longer than those it was trained on, nothing happens.",
         f"One step beyond, the error is {_short(claim['measured'])} times as large.",
         claim["status"], drawn(words, parts, *SMALL),
+        {"kind": "steps", "errors": [(a, b, error, round(y(error), 1)) for a, b, error in errors], "from": x(0), "to": x(50), "trained": 20},
     )
 
 
 def primitives() -> str:
     """How many of three abilities two rivals have: published and measured, as dots."""
+    seeds = record("primitives")["seeds"]
     rivals, others = [("LSTM", row("primitives-lstm")), ("Mamba", row("primitives-mamba"))], row("primitives-others")
     assert others["measured"] == sum(entry["measured"] == 3 for _, entry in rivals) == len(rivals)
     parts = [word(96, 28, "claimed"), word(180, 28, "here")]
@@ -129,6 +137,8 @@ def primitives() -> str:
     return card(
         "Only a transformer can do all three: rule out, keep track, and look up.", "In small tasks, both rivals learned all three.",
         others["status"], drawn(words + ".", parts, *SMALL),
+        {"kind": "abilities", "rivals": {name: [seeds[key][task] for task in ABILITIES] for name, key in (("LSTM", "lstm"), ("Mamba", "mamba"))},
+         "names": list(ABILITIES.values()), "x": 156, "y": 62},
     )
 
 

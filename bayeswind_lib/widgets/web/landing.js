@@ -422,6 +422,80 @@
     watchWidth(scenes, chain.box, () => chain.draw());
   }
 
+  // ---- claims in pictures that answer (ledger/pictures.py) ----------------------------------------
+
+  const EPISODES = 60; // that the page's network is measured on, at each press
+
+  // How far the network's uncertainty is off, in bits: the mean over the questions of fresh episodes.
+  function measured(network, V, seed) {
+    const off = range(EPISODES).map((i) => {
+      const play = new Bijection(V, seed + i);
+      while (play.canNext) play.next();
+      return mean(network.run(play.inputs).probabilities.map((said, k) => Math.abs(entropyBits([...said]) - entropyBits(play.exactAt(k)))));
+    });
+    return mean(off);
+  }
+
+  // A mark of its own in a picture, over what is drawn there.
+  const mark = (card, attributes) => one(card, "svg").appendChild(element("circle", { r: 6, class: "bw-p-now", ...attributes }));
+
+  const LIVE = {
+    measure(card, { zero, decade, y }, game, say) {
+      let seed = 1000, dot = null;
+      const words = element("text", { x: 66, y: y + 4, "text-anchor": "end" }, "this page");
+      return element("button", { type: "button", onclick: () => {
+        if (!game.network) return say(game.problem || "The network is still on its way.");
+        const error = measured(game.network, game.V, seed);
+        seed += EPISODES;
+        if (!dot) one(card, "svg").append(words);
+        dot = dot || mark(card, { cy: y });
+        dot.setAttribute("cx", zero + decade * Math.log10(error));
+        say(`Just now, in ${EPISODES} episodes: the small network of this page is off by ${bits(error)} bits.`);
+      } }, "Measure the game's network");
+    },
+
+    updates(card, { most, long, plain, faster }, game, say) {
+      const bars = all(card, "rect.bw-p-here"), ends = [plain, faster], counts = bars.map((bar) => bar.nextElementSibling);
+      const input = element("input", { type: "range", min: 0, max: most, step: 10, value: most, "aria-label": "Updates so far", oninput: () => {
+        const now = +input.value;
+        bars.forEach((bar, i) => {
+          bar.setAttribute("width", long * Math.min(now, ends[i]) / most);
+          counts[i].style.visibility = now < ends[i] ? "hidden" : "";
+        });
+        say(`After ${now} updates: the faster head ${now < faster ? "is still learning" : "is there"}, the plain one ${now < plain ? "is still learning" : "is there"}.`);
+      } });
+      say("All updates are shown: drag back.");
+      return input;
+    },
+
+    steps(card, { errors, from, to, trained }, game, say) {
+      const last = errors.at(-1)[1], dot = mark(card, {});
+      const input = element("input", { type: "range", min: 1, max: last, step: 1, value: trained, "aria-label": "Step of the sequence", oninput: () => {
+        const now = +input.value, [, , error, y] = errors.find(([a, b]) => now >= a && now <= b);
+        dot.setAttribute("cx", from + (to - from) * (now - 0.5) / last);
+        dot.setAttribute("cy", y);
+        say(now <= trained ? `Step ${now}, as in training: ${bits(error)} bits off.` : `Step ${now}: ${bits(error)} bits off, ${(error / errors[0][2]).toFixed(0)} times the error of the first ${trained}.`);
+      } });
+      input.dispatchEvent(new Event("input"));
+      return input;
+    },
+
+    abilities(card, { rivals, names, x, y }, game, say) {
+      const rings = Object.keys(rivals).map((_, i) => mark(card, { cy: y + 44 * i, r: 11, class: "bw-p-ring" }));
+      return element("div", { role: "group", "aria-label": "Ability" }, ...names.map((name, k) => element("button", { type: "button", onclick: () => {
+        rings.forEach((ring) => ring.setAttribute("cx", x + 24 * k));
+        say(`To ${name}: ${Object.entries(rivals).map(([rival, found]) => `${rival} learned it in ${found[k].realised} of ${found[k].n}`).join(", ")} trainings.`);
+      } }, name)));
+    },
+  };
+
+  // What a picture can be asked stands below it, with one line for the answer.
+  function enliven(card, game) {
+    const live = JSON.parse(card.dataset.live), told = element("output", { class: "bw-reply" });
+    const control = LIVE[live.kind](card, live, game, (words) => { told.textContent = words; });
+    one(card, "svg").after(element("div", { class: "bw-ask" }, control, told));
+  }
+
   // ---- the map and the header --------------------------------------------------------------------
 
   // A card on the map shows what it builds on and what builds on it.
@@ -469,6 +543,7 @@
     root.game = game;
     const story = one(document, ".bw-scenes");
     if (story) tell(story.closest("section"), game);
+    all(document, ".bw-claim").forEach((card) => enliven(card, game));
     all(document, ".bw-map").forEach(light);
     all(document, ".bw-theme").forEach(colours);
   }
