@@ -14,8 +14,9 @@
 the number of the `correct` one) or `curve` (a line to sketch; `range` and, as answer, the heights
 split at blanks; `across` and `up` name the axes, `first` is the place of the first height, 0
 without it). Without a script the answer is a `<details>`; predict.js puts the bet in front of it,
-says what the bet was worth in bits, and keeps it in the browser alone. On paper
-the answers stand at the chapter's end.
+says what the bet was worth in bits, and keeps it in the browser alone. `covers: 3` covers the three
+blocks that follow the box until the reader has bet, or asks to see them: for a figure or a sentence
+that gives the answer away. On paper the answers stand on a sheet of their own at the chapter's end.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from sphinx.util.docutils import SphinxDirective
 KINDS = ("number", "choice", "curve")
 LINE = ("range", "answer")
 NEEDED = {"number": LINE, "choice": ("options", "correct"), "curve": LINE}
-DATA = ("kind", "range", "unit", "options", "correct", "across", "up", "first")
+DATA = ("kind", "range", "unit", "options", "correct", "across", "up", "first", "covers")
 
 
 class predict(nodes.General, nodes.Element):  # noqa: N801 - docutils names nodes so
@@ -40,6 +41,14 @@ class predict_question(nodes.General, nodes.Element):  # noqa: N801
 
 class predict_answer(nodes.General, nodes.Element):  # noqa: N801
     """The true answer, where it is one text, and why."""
+
+
+class predict_answers(nodes.General, nodes.Element):  # noqa: N801
+    """For paper: all answers of a page, at its end."""
+
+
+class predict_answered(nodes.General, nodes.Element):  # noqa: N801
+    """For paper: a question once more, and its answer."""
 
 
 class Predict(SphinxDirective):
@@ -98,6 +107,19 @@ def open_answer(translator, node):
     )
 
 
+def open_answers(translator, node):
+    """What is shown on paper only; no heading of the page."""
+    translator.body.append(
+        '<div class="bw-predict-answers">'
+        '<p class="bw-predict-answers-title">Answers to the predictions</p>\n'
+    )
+
+
+def open_answered(translator, node):
+    """One of them."""
+    translator.body.append('<div class="bw-answered">')
+
+
 def close(text: str):
     """A visitor that ends what was opened."""
     return lambda translator, node: translator.body.append(text)
@@ -106,6 +128,19 @@ def close(text: str):
 def skip(translator, node):
     """Other formats leave it out."""
     raise nodes.SkipNode
+
+
+def collect_answers(app, doctree, docname):
+    """Put copies of all answers at the page's end, when references and values are in."""
+    asked = list(doctree.findall(predict))
+    if not asked or app.builder.format != "html":
+        return
+    box = predict_answers()
+    for question, answer in (node.children for node in asked):
+        box += predict_answered("", question.deepcopy(), *answer.deepcopy().children)
+    for node in box.findall(nodes.Element):
+        node["ids"] = []
+    next(doctree.findall(nodes.section), doctree).append(box)
 
 
 def add_script(app, pagename, templatename, context, doctree):
@@ -118,11 +153,18 @@ def add_script(app, pagename, templatename, context, doctree):
 
 def setup(app):
     """Connect everything above."""
-    visits = {predict: open_predict, predict_question: open_question, predict_answer: open_answer}
-    ends = {predict: "</div>\n", predict_question: "</div>\n", predict_answer: "</div></details>\n"}
-    for kind, visit in visits.items():
+    later = '<p class="bw-predict-later">Answer: on the last page of the chapter</p></div>\n'
+    shown = {
+        predict: (open_predict, later),
+        predict_question: (open_question, "</div>\n"),
+        predict_answer: (open_answer, "</div></details>\n"),
+        predict_answers: (open_answers, "</div>\n"),
+        predict_answered: (open_answered, "</div>\n"),
+    }
+    for kind, (visit, end) in shown.items():
         others = dict.fromkeys(("latex", "text", "man", "texinfo"), (skip, None))
-        app.add_node(kind, html=(visit, close(ends[kind])), **others)
+        app.add_node(kind, html=(visit, close(end)), **others)
     app.add_directive("predict", Predict)
+    app.connect("doctree-resolved", collect_answers, priority=900)
     app.connect("html-page-context", add_script, priority=400)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -12,14 +12,15 @@ import json
 import re
 from pathlib import Path
 
+from bayeswind_predict import predict_answer, predict_answers
 from docutils import nodes
 
 FILE = "_static/sections.js"
 UNSEEN = ("genindex", "search")
-# What is not prose, or stands in a section of its own.
+# What is not prose, stands in a section of its own, or is hidden on its page until a bet.
 SKIPPED = (
     nodes.literal_block, nodes.table, nodes.raw, nodes.section, nodes.title, nodes.comment,
-    nodes.math_block, nodes.target, nodes.footnote_reference,
+    nodes.math_block, nodes.target, nodes.footnote_reference, predict_answer, predict_answers,
 )  # fmt: skip
 TEX = {
     r"\alpha": "α", r"\beta": "β", r"\gamma": "γ", r"\delta": "δ", r"\epsilon": "ε",

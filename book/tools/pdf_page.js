@@ -153,20 +153,18 @@
     }
   }
 
-  // The answer to a prediction stands where it is not seen with the question.
+  // The answers to predictions, which a page has at its end for paper, on pages of their own.
   function collectAnswers(article, doc) {
-    const asked = [...article.querySelectorAll(".bw-predict")];
-    if (!asked.length) return;
-    const box = atTheEnd(article, doc, "answers", "Answers to the predictions");
-    for (const prediction of asked) {
-      const entry = made("div", "bw-answered"), question = prediction.querySelector(".bw-predict-question").cloneNode(true);
-      const answer = prediction.querySelector(".bw-predict-answer > div");
-      for (const hidden of answer.querySelectorAll("[hidden]")) hidden.hidden = prediction.dataset.kind === "curve";
-      entry.append(question, answer);
-      box.append(entry);
+    const answers = article.querySelector(".bw-predict-answers");
+    if (!answers) return;
+    const box = atTheEnd(article, doc, "answers", answers.firstElementChild.textContent);
+    box.append(...answers.querySelectorAll(".bw-answered"));
+    answers.remove();
+    for (const prediction of article.querySelectorAll(".bw-predict")) {
       for (const control of prediction.querySelectorAll(".bw-predict-controls, .bw-predict-buttons, .bw-predict-result, details")) control.remove();
-      prediction.append(whereToLook("Answer", idIn(doc, "answers")));
+      prediction.querySelector(".bw-predict-later").replaceWith(whereToLook("Answer", idIn(doc, "answers")));
     }
+    for (const block of article.querySelectorAll(".bw-covered")) block.inert = false;
   }
 
   // An explorer cannot be moved on paper: say where it can be.

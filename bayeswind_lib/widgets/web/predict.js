@@ -1,6 +1,6 @@
 // A bet before the answer: a number, a choice, or a curve to sketch. What was bet is told in bits, as the
-// book tells every prediction, and kept in this browser alone. Without this script a page has the question
-// and a <details> with the answer.
+// book tells every prediction, and kept in this browser alone. What follows and would give the answer away
+// can be covered until the bet. Without this script a page has the question and a <details> with the answer.
 (function () {
   "use strict";
 
@@ -49,22 +49,22 @@
     const said = element("output", { for: id });
     const slider = element("input", { type: "range", id, min: low, max: high, step, value: (low + high) / 2, oninput: show });
     const sure = choices(box, "sure", "How sure are you?", Object.keys(SURE), 1);
-    const line = element("div", { class: "bw-predict-line", "aria-hidden": "true" });
+    const track = element("div", { class: "bw-predict-track" }, slider);
     function show() {
       said.textContent = `${round(+slider.value, 3)} ${unit}`.trim();
       slider.setAttribute("aria-valuetext", said.textContent);
     }
     show();
     return {
-      controls: [element("div", { class: "bw-predict-slider" }, element("label", { for: id }, "Your bet"), slider, said), line, sure.field],
+      controls: [element("div", { class: "bw-predict-slider" }, element("label", { for: id }, "Your bet"), track, said), sure.field],
       bet: () => ({ at: +slider.value, sure: sure.value() }),
       restore: (bet) => { slider.value = bet.at; sure.choose(bet.sure); show(); },
       reveal: (bet) => {
-        const share = 100 * Math.min(Math.max((truth - low) / (high - low), 0), 1);
-        line.replaceChildren(element("span", { class: "bw-predict-mark", style: `left: ${share}%` }));
+        const share = Math.min(Math.max((truth - low) / (high - low), 0), 1);
+        track.replaceChildren(slider, element("span", { class: "bw-predict-mark", style: `--share: ${share}`, "aria-hidden": "true" }));
         return `You said ${round(bet.at, 3)}${unit ? ` ${unit}` : ""}; it is ${truthText.trim()}. ${verdict(price(bet.at, Object.values(SURE)[bet.sure], truth, [low, high, step]))}`;
       },
-      forget: () => line.replaceChildren(),
+      forget: () => track.replaceChildren(slider),
     };
   }
 
@@ -99,7 +99,7 @@
 
   function curve(box, truthText) {
     const truth = numbers(truthText), [low, high] = box.dataset.range.trim().split(/\s+/).map(Number);
-    const W = Math.min(Math.max(box.clientWidth - 40, 260), 560), H = 260, left = 44, right = 12, top = 12, bottom = 40, n = truth.length, first = +(box.dataset.first || 0);
+    const W = Math.min(Math.max(box.clientWidth - 40, 260), 560), H = 260, left = 52, right = 12, top = 12, bottom = 40, n = truth.length, first = +(box.dataset.first || 0);
     const toX = (i) => left + (W - left - right) * i / (n - 1), toY = (v) => top + (H - top - bottom) * (high - v) / (high - low);
     let heights = new Array(n).fill((low + high) / 2), touched = false, open = true;
     const path = (values) => values.map((v, i) => `${i ? "L" : "M"}${toX(i)} ${toY(v)}`).join("");
@@ -110,7 +110,7 @@
     }));
     const ticks = [low, (low + high) / 2, high].flatMap((v) => [
       element("line", { x1: left, x2: W - right, y1: toY(v), y2: toY(v), class: "bw-predict-grid" }),
-      element("text", { x: left - 6, y: toY(v) + 5, "text-anchor": "end" }, round(v, 1))]);
+      element("text", { x: left - 12, y: toY(v) + 5, "text-anchor": "end" }, round(v, 1))]);
     const below = [0, Math.round((n - 1) / 2), n - 1].map((i) => element("text", { x: toX(i), y: H - bottom + 18, "text-anchor": "middle" }, String(i + first)));
     const names = [element("text", { x: (left + W - right) / 2, y: H - 4, "text-anchor": "middle" }, box.dataset.across || ""),
       element("text", { x: left + 4, y: top + 6, "text-anchor": "start" }, box.dataset.up || "")];
@@ -161,10 +161,34 @@
         const gap = truth.reduce((sum, v, i) => sum + Math.abs(v - bet.at[i]), 0) / n;
         const flat = truth.reduce((sum, v) => sum + Math.abs(v - (low + high) / 2), 0) / n;
         const unit = box.dataset.unit || "";
-        return `Dashed: the truth. Your curve is ${round(gap)} ${unit} off on average; a flat line through the middle would be ${round(flat)} ${unit} off.`;
+        return `Dashed: the truth. On average your curve is ${round(gap)} ${unit} off; a flat line through the middle would be ${round(flat)} ${unit} off.`;
       },
       forget: () => { open = true; touched = false; heights = heights.fill((low + high) / 2); real.removeAttribute("d"); show(); },
     };
+  }
+
+  // ---- what follows a question, covered until the bet ----------------------------------------
+
+  const holders = new Map(); // a block -> those who cover it, as functions that stop
+  function following(box) {
+    const found = [];
+    for (let next = box; found.length < +(box.dataset.covers || 0) && (next = next.nextElementSibling);) {
+      if (next.matches("section")) break;
+      if (!next.matches(".bw-predict, span, script")) found.push(next);
+    }
+    return found;
+  }
+  function cover(block, holder, on) {
+    const by = holders.get(block) ?? new Set();
+    by[on ? "add" : "delete"](holder);
+    holders.set(block, by);
+    block.inert = by.size > 0;
+    block.classList.toggle("bw-covered", block.inert);
+  }
+  // Who follows a link to what is covered sees it.
+  function uncoverTarget() {
+    const block = document.getElementById(decodeURIComponent(location.hash.slice(1)))?.closest(".bw-covered");
+    for (const show of [...holders.get(block) ?? []]) show();
   }
 
   // ---- a question ----------------------------------------------------------------------------
@@ -175,12 +199,23 @@
     const result = element("p", { class: "bw-predict-result", role: "status", "aria-live": "polite" });
     const place = element("button", { type: "button", class: "bw-predict-go", onclick: go }, "Place the bet");
     const again = element("button", { type: "button", hidden: "", onclick: reset }, "Bet again");
+    const covered = following(box);
+    const peek = element("button", { type: "button", class: "bw-predict-peek", hidden: "", onclick: () => { show(); place.focus({ preventScroll: true }); } }, "Show without a bet");
     truth.hidden = true; // the result says it, or it is drawn
     const controls = element("div", { class: "bw-predict-controls" }, ...part.controls);
-    answer.before(controls, element("div", { class: "bw-predict-buttons" }, place, again), result);
+    answer.before(controls, element("div", { class: "bw-predict-buttons" }, place, again, peek), result);
     box.classList.add("bw-predict-live");
 
+    function veil(on) {
+      for (const block of covered) cover(block, show, on);
+      peek.hidden = !on || !covered.length;
+    }
+    function show() {
+      keep(box, { shown: true });
+      veil(false);
+    }
     function settle(bet) {
+      veil(false);
       result.textContent = part.reveal(bet);
       answer.open = true;
       place.hidden = true;
@@ -201,6 +236,7 @@
       keep(box, null);
       for (const input of controls.querySelectorAll("input")) input.disabled = false;
       part.forget();
+      veil(true);
       result.textContent = "";
       answer.open = false;
       place.hidden = false;
@@ -208,10 +244,13 @@
       place.focus({ preventScroll: true });
     }
     const before = kept(box);
-    if (before) {
+    veil(!before);
+    if (before && !before.shown) {
       part.restore(before);
       settle(before);
     }
   }
   document.querySelectorAll(".bw-predict").forEach(mount);
+  uncoverTarget();
+  window.addEventListener("hashchange", uncoverTarget);
 })();
