@@ -12,8 +12,9 @@ import json
 import re
 from pathlib import Path
 
-from bayeswind_predict import predict_answer, predict_answers
 from docutils import nodes
+
+from bayeswind_predict import predict_answer, predict_answers
 
 FILE = "_static/sections.js"
 UNSEEN = ("genindex", "search")

@@ -169,7 +169,7 @@
 
   // ---- what follows a question, covered until the bet ----------------------------------------
 
-  const holders = new Map(); // a block -> those who cover it, as functions that stop
+  const holders = new Map(); // a block -> the questions that cover it, as functions that end it
   function following(box) {
     const found = [];
     for (let next = box; found.length < +(box.dataset.covers || 0) && (next = next.nextElementSibling);) {
@@ -185,11 +185,11 @@
     block.inert = by.size > 0;
     block.classList.toggle("bw-covered", block.inert);
   }
-  // Who follows a link to what is covered sees it.
-  function uncoverTarget() {
-    const block = document.getElementById(decodeURIComponent(location.hash.slice(1)))?.closest(".bw-covered");
-    for (const show of [...holders.get(block) ?? []]) show();
+  function uncover(blocks) {
+    for (const block of blocks) for (const show of [...holders.get(block) ?? []]) show();
   }
+  // Who follows a link to what is covered sees it.
+  const uncoverTarget = () => uncover([document.getElementById(decodeURIComponent(location.hash.slice(1)))?.closest(".bw-covered")]);
 
   // ---- a question ----------------------------------------------------------------------------
 
@@ -200,7 +200,7 @@
     const place = element("button", { type: "button", class: "bw-predict-go", onclick: go }, "Place the bet");
     const again = element("button", { type: "button", hidden: "", onclick: reset }, "Bet again");
     const covered = following(box);
-    const peek = element("button", { type: "button", class: "bw-predict-peek", hidden: "", onclick: () => { show(); place.focus({ preventScroll: true }); } }, "Show without a bet");
+    const peek = element("button", { type: "button", class: "bw-predict-peek", hidden: "", onclick: () => { uncover(covered); place.focus({ preventScroll: true }); } }, "Show without a bet");
     truth.hidden = true; // the result says it, or it is drawn
     const controls = element("div", { class: "bw-predict-controls" }, ...part.controls);
     answer.before(controls, element("div", { class: "bw-predict-buttons" }, place, again, peek), result);
