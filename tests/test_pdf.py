@@ -21,7 +21,7 @@ pytestmark = pytest.mark.xdist_group("browser")
 DOCUMENTS = ["chapters/02_tunnel", "book/references"]
 FIRST = "chapters-02_tunnel--"
 # Sections of the chapter that are not printed here, to save time.
-DROPPED = ["elimination-without-binding", "how-this-could-be-wrong", "the-oracle-as-a-program", "the-process-and-its-tokens"]
+DROPPED = ["elimination-without-binding", "how-this-could-be-wrong", "the-oracle-as-a-program", "what-partial-knowledge-scores"]
 
 
 def plain(text: str) -> str:
@@ -148,6 +148,18 @@ def test_chapters_and_their_solutions_begin_on_a_page_of_their_own(printed, arti
     assert all(places[f"{FIRST}{answer['id']}"][0] >= behind > first for answer in answers)
     told = re.findall(r"Solution: page\s+(\d+)", "".join(printed.text))
     assert list(map(int, told)) == [places[f"{FIRST}{answer['id']}"][0] for answer in answers]
+
+
+def test_answers_stand_behind_their_questions(printed, articles):
+    """On pages of their own, which the question names."""
+    answers = next(page for _, words, page in outline(printed.reader) if words == "Answers to the predictions")
+    asked = articles[DOCUMENTS[0]].select(".bw-predict")
+    for prediction in asked:
+        question, *why = (part.get_text() for part in prediction.select(".bw-predict-question, .bw-predict-answer p"))
+        first, last = printed.page_with(question)
+        assert first < last == answers and plain(f"Answer: page {answers}") in plain(printed.text[first - 1])
+        assert all(answers in printed.page_with(words) for words in why) and first not in printed.page_with(why[-1])
+    assert len(asked) == 3 and plain(printed.text[answers - 1]).index(plain("Answers to the predictions")) < 50
 
 
 def test_links_stay_inside_or_lead_to_the_published_book(printed, articles):
