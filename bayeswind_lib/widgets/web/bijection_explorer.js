@@ -101,8 +101,8 @@
     const fresh = button("New episode", "new", () =>
       start(episode.nValues, episode.replacement, episode.seed + 1));
 
-    const keyRow = element("div", { class: "bw-chips", role: "group", "aria-labelledby": `${id}-keys` });
-    const valueRow = element("div", { class: "bw-chips", role: "group", "aria-labelledby": `${id}-values` });
+    const keyRow = element("div", { class: "bw-chips bw-ten", role: "group", "aria-labelledby": `${id}-keys` });
+    const valueRow = element("div", { class: "bw-chips bw-ten", role: "group", "aria-labelledby": `${id}-values` });
     const status = statusLine();
     const bars = element("div", { class: "bw-chart" });
     const stairs = element("div", { class: "bw-chart" });

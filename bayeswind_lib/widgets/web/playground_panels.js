@@ -39,8 +39,8 @@
   }
 
   // Chips 0..n-1 that stay the same nodes while an episode goes on, so that the focus stays too.
-  function chipRow(kind, label, press) {
-    const field = element("div", { class: "bw-chips", role: "group", "aria-label": label });
+  function chipRow(kind, label, press, lines = "bw-ten") {
+    const field = element("div", { class: `bw-chips ${lines}`, role: "group", "aria-label": label });
     function draw(n, dress) {
       if (field.children.length !== n) {
         field.replaceChildren(...range(n).map((i) => element("button", {
@@ -134,7 +134,7 @@
   // ---- recall's episode, and regression's -----------------------------------------------------------
 
   function recallEditor(id, host) {
-    const keys = chipRow("key", "Stored pairs: ask a key", (i) => host.act((play) => play.ask(play.keys[i])));
+    const keys = chipRow("key", "Stored pairs: ask a key", (i) => host.act((play) => play.ask(play.keys[i])), "");
     const steps = stepButtons(host, "Next question");
     const over = button("Start over", "restart", () => host.act((play) => { play.shown = 0; }));
     const seed = seedField(id, host, "Random episode");
