@@ -263,6 +263,73 @@ def test_pulses_run_and_rest_where_motion_is_unwanted(opener):
     assert still.get_by_role("button", name="Play").count() == 1
 
 
+@pytest.mark.parametrize(("width", "settings"), [(1440, {}), (390, {"has_touch": True, "is_mobile": True})])
+def test_the_card_of_a_pressed_part_hides_neither_it_nor_its_cut(opener, width, settings):
+    """Wherever the part stands in the window: just below the answer that sticks, in the middle, just above the controls."""
+    page = opener(width=width, opens=None, head="<style>main::before, main::after { content: ''; display: block; height: 2000px }</style>", **settings)
+    box = lambda selector: page.locator(selector).evaluate("e => (({left, right, top, bottom}) => ({left, right, top, bottom}))(e.getBoundingClientRect())")  # noqa: E731
+    meet = lambda a, b: a["left"] < b["right"] - 1 and b["left"] < a["right"] - 1 and a["top"] < b["bottom"] - 1 and b["top"] < a["bottom"] - 1  # noqa: E731
+    for part in ("2.3", "2.0", "1.3", "1.m", "0.3", "0.0"):
+        for place in (0.06, 0.5, 0.9):
+            page.evaluate("""([part, place]) => { const [face, answer, bar] = [`[data-part='${part}'] .bw-face`, '.bw-m-answer', '.bw-m-bar'].map(s => document.querySelector(s).getBoundingClientRect());
+              const high = answer.height, low = innerHeight - bar.height - face.height; scrollBy(0, face.top - (high + place * (low - high))); }""", [part, place])
+            node = page.locator(f".bw-node[data-part='{part}'] .bw-touch")
+            node.tap() if settings else node.click()
+            card, face, cross = box(".bw-m-card"), box(f"[data-part='{part}'] .bw-face"), box(f".bw-scissors[data-cut='{part}']")
+            case = (part, place, card, face, box(".bw-m-answer"), box(".bw-m-bar"))
+            assert page.locator(".bw-m-card").is_visible() and page.locator(".bw-m-card b").text_content(), case
+            assert 0 <= card["left"] and card["right"] <= width and card["bottom"] - card["top"] > 40, case
+            assert box(".bw-m-answer")["bottom"] - 1 <= card["top"] and card["bottom"] <= min(900, box(".bw-m-bar")["top"]) + 1, case
+            assert not meet(card, face) and not meet(card, cross), case
+            page.get_by_role("button", name="Restore", exact=True).click()
+    page.locator(".bw-node[data-part='1.1'] .bw-touch").hover()
+    page.evaluate("scrollTo(0, 0)")
+    page.wait_for_function("document.querySelector('.bw-m-card').hidden")  # its head is out of sight
+
+
+def test_what_was_before_does_not_look_like_what_is_uncut(opener):
+    page = opener(opens=None)
+    words = lambda: page.locator(".bw-m-key li").all_text_contents()  # noqa: E731
+    fills = lambda kind: set(page.locator(kind).evaluate_all("all => all.map(e => getComputedStyle(e).fill)"))  # noqa: E731
+    assert words() == ["probability", "network", "exact"]
+    page.get_by_role("button", name="Next pair").click()
+    assert words() == ["probability", "network", "before", "exact"]
+    earlier = fills(".bw-m-answer .bw-was-here")
+    page.locator(".bw-node[data-part='1.1']").click()
+    assert words() == ["probability", "network, cut", "uncut", "exact"] and page.locator(".bw-was-here").count() == 0
+    assert earlier and not earlier & fills(".bw-m-answer .bw-ghost") and earlier == fills(".bw-m-answer .bw-first")  # the same colour, fainter
+    swatch = "getComputedStyle(document.querySelector('.bw-m-key').appendChild(Object.assign(document.createElement('span'), {className: 'bw-key-was'}))).backgroundColor"
+    assert {page.evaluate(swatch)} == earlier
+
+
+def test_no_small_number_is_written_as_a_zero(opener):
+    page = opener(opens=None)
+    for net in ("transformer", "lstm", "mamba"):
+        for pairs in range(1, 21):
+            page.evaluate("state => document.querySelector('.bw-explorer').machine.go(state)", {"task": "hmm", "net": net, "pairs": str(pairs), "flow": "belief"})
+            page.wait_for_selector(f".bw-explorer[data-task=hmm][data-net={net}][data-pairs='{pairs}']")
+            said = shown(page)
+            kl = re.search(r"KL (\S+) bits", said["words"])[1]
+            assert float(kl) == pytest.approx(float(said["kl"]), rel=0.06) and float(kl) > 0, said["words"]
+            for word in page.locator(".bw-explorer svg text", has_text=re.compile(r"^KL ")).all_text_contents():
+                assert float(word.removeprefix("KL ")) > 0, word
+    assert page.evaluate("[0, 4e-9, 1.9e-4, 0.0031, 0.25, 3, Infinity].map(bwMachineAnswer.bits)") == ["0", "below 1e-6", "1.9e-4", "0.003", "0.25", "3.00", "infinite"]
+
+
+def test_what_a_link_asks_for_and_nothing_draws_is_said(opener):
+    page = opener(opens=None)
+    page.evaluate("location.hash = '#task=recall&pairs=3'")
+    said = lambda word: page.wait_for_function("word => document.querySelector('.bw-m-hint').textContent.startsWith(`The link asks for \u201c${word}\u201d`)", arg=word)  # noqa: E731
+    said("recall")
+    assert (shown(page)["task"], shown(page)["pairs"]) == ("bijection", "3")
+    page.get_by_role("button", name="Next pair").click()
+    assert "asks" not in page.locator(".bw-m-hint").text_content()
+    page.goto("about:blank")
+    page.goto((opener.folder / "page.html").as_uri() + "#machine?task=returning&net=lstm")
+    page.wait_for_selector("[data-state=ready][data-task=returning][data-net=transformer]")
+    said("lstm")
+
+
 @pytest.mark.parametrize("width", [320, 390, 768, 1024, 1440])
 def test_nothing_sticks_out_at_any_width(opener, width):
     """In every flow of every network, at the end of an episode, with a part cut; no words meet in a drawing."""
@@ -346,7 +413,7 @@ def test_what_the_chapters_say_of_these_states_is_so(page):
 def layers_say(page) -> list[float]:
     """Divergence of what would be answered if the stream were read where each layer begins, the first layer last, and of the answer."""
     words = page.locator(".bw-explorer svg text").all_text_contents()
-    return [float(word[3:]) for word in words if re.fullmatch(r"KL [\d.]+", word)]
+    return [float(word[3:]) for word in words if re.fullmatch(r"KL [\d.e-]+", word)]
 
 
 def test_what_the_openings_of_chapters_say_is_so(page):

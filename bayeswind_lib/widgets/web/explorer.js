@@ -170,6 +170,33 @@
     box.trail = { key, drawings: [...past, { turn, marks, shown, top }] };
   }
 
+  // ---- arriving at a figure ------------------------------------------------------------------------
+
+  let leave = () => {};
+
+  // Bring a place of the page to the top of the window, and hold it there while fonts, figures and networks still
+  // arrive above it, until the reader moves. gap() is how far below the top it is. Returns a function that looks again.
+  function arrive(gap) {
+    leave();
+    const held = new AbortController(), page = document.documentElement;
+    let at = scrollY, tall = 0;
+    function settle() {
+      if (held.signal.aborted) return;
+      if (Math.abs(gap()) > 1) window.scrollTo({ top: scrollY + gap(), behavior: "instant" });
+      [at, tall] = [scrollY, page.scrollHeight];
+    }
+    const sizes = new ResizeObserver(settle);
+    leave = () => { held.abort(); sizes.disconnect(); };
+    for (const kind of ["wheel", "touchstart", "pointerdown", "keydown"]) window.addEventListener(kind, leave, { capture: true, passive: true, signal: held.signal });
+    window.addEventListener("scroll", () => { if (Math.abs(scrollY - at) > 1 && page.scrollHeight === tall) leave(); }, { signal: held.signal });
+    settle();
+    sizes.observe(document.body);
+    return settle;
+  }
+
+  // The same for the address that a page is opened with: not where the browser brings a reader back, nor for one who scrolls already.
+  const land = (gap) => (scrollY > 4 || performance.getEntriesByType("navigation")[0]?.type === "back_forward" ? null : arrive(gap));
+
   // ---- chance --------------------------------------------------------------------------------
 
   // Random numbers from 0 to 1 that a seed repeats (mulberry32), as in widgets/hmm.py.
@@ -274,8 +301,8 @@
   }
 
   window.bwExplorer = {
-    axes, button, chipInFocus, count, dragging, element, entropyBits, frame, gaussianEntropyBits, gaussianKlBits, generator, handOn,
-    klBits, lineBelief, linePredict, normal, number, player, radios, range, roundUp, shuffled, slider, softmax, start, statusLine, tenth, text, trace, trail, watchWidth,
+    arrive, axes, button, chipInFocus, count, dragging, element, entropyBits, frame, gaussianEntropyBits, gaussianKlBits, generator, handOn,
+    klBits, land, lineBelief, linePredict, normal, number, player, radios, range, roundUp, shuffled, slider, softmax, start, statusLine, tenth, text, trace, trail, watchWidth,
     within,
   };
 })();

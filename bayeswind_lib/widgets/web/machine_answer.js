@@ -6,6 +6,12 @@
   const { element, range, text, trace, trail } = bwExplorer;
 
   const probability = (p) => (p >= 0.9995 ? "1" : p.toFixed(2).replace(/^0/, ""));
+  // A number of bits: never a zero that is none.
+  function bits(v) {
+    if (!Number.isFinite(v)) return "infinite";
+    if (v < 1e-3) return v === 0 ? "0" : v < 1e-6 ? "below 1e-6" : v.toExponential(1);
+    return v.toFixed(v < 0.0995 ? 3 : 2);
+  }
   const svgOf = (width, height, label) => element("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label });
 
   // ---- the answer ------------------------------------------------------------------------------
@@ -55,5 +61,5 @@
     box.replaceChildren(svg);
   }
 
-  window.bwMachineAnswer = { answer, course, probability };
+  window.bwMachineAnswer = { answer, bits, course, probability };
 })();

@@ -6,7 +6,7 @@
   "use strict";
 
   const { element, number, range, text } = bwExplorer;
-  const { probability } = bwMachineAnswer;
+  const { bits, probability } = bwMachineAnswer;
   const LEAST = 0.008; // attention below this is not drawn
 
   // ---- where things stand ----------------------------------------------------------------------
@@ -151,7 +151,7 @@
     node.style.setProperty("--bw-share", value === null || cut ? 0 : (0.1 + 0.6 * size).toFixed(3));
     wires.replaceChildren(...at.paths.map((d, i) => element("path", {
       class: `bw-wire ${kind}`, d, "data-wire": name, "stroke-width": (cut ? 1.4 : i === 0 && at.kind === "mlp" ? 1.6 : 1.4 + 5 * size).toFixed(2),
-    })), ...(cut ? [cutMark(p, at)] : []));
+    })), ...(cut ? [cutMark(p, { ...at, name })] : []));
     amount.textContent = value === null || cut ? "" : signed(value, what.digits);
     if (at.kind === "head") {
       const tight = at.wide < 70 && amount.textContent; // then the number has the second line for itself
@@ -163,7 +163,7 @@
 
   function cutMark(p, at) {
     const [x, y] = at.kind === "head" ? [at.x + at.wide / 2 + 14, at.y - 7 - 5 * (p.heads - 1 - at.head)] : at.kind === "mlp" ? [at.x - 9, at.y + 5] : [at.x + at.wide + 6, at.mark];
-    return element("path", { class: "bw-scissors", d: `M${x - 4} ${y - 5}l8 10M${x + 4} ${y - 5}l-8 10` });
+    return element("path", { class: "bw-scissors", "data-cut": at.name, d: `M${x - 4} ${y - 5}l8 10M${x + 4} ${y - 5}l-8 10` });
   }
 
   // ---- states of an LSTM or a Mamba --------------------------------------------------------------
@@ -204,7 +204,7 @@
     amount.setAttribute("y", at.y - 8);
     amount.setAttribute("x", at.x + at.wide - 2);
     amount.textContent = value === null || cut ? "" : signed(value, what.digits);
-    wires.replaceChildren(...at.paths.map((d) => element("path", { class: `bw-wire ${kind}`, d, "data-wire": name, "stroke-width": cut ? 1.4 : 3.4 })), ...(cut ? [cutMark(p, at)] : []));
+    wires.replaceChildren(...at.paths.map((d) => element("path", { class: `bw-wire ${kind}`, d, "data-wire": name, "stroke-width": cut ? 1.4 : 3.4 })), ...(cut ? [cutMark(p, { ...at, name })] : []));
     const wide = p.column;
     node.querySelector(".bw-cells")?.remove();
     const picture = document.createElementNS("http://www.w3.org/2000/svg", "image"), columns = element("g", { class: "bw-cells" }, picture);
@@ -240,7 +240,7 @@
           element("rect", { class: "bw-first", x: x + y * step + step * 0.12, width: step * 0.76, y: foot - high(v), height: high(v) }),
           ...(what.exact[y] > 0 ? [element("rect", { class: "bw-exact bw-thin", x: x + y * step + step * 0.12, width: step * 0.76, y: foot - high(what.exact[y]), height: high(what.exact[y]) })] : []),
         ]),
-        text(x + wide / 2, foot + 13, `KL ${one.kl < 9.95 ? one.kl.toFixed(2) : one.kl.toFixed(0)}`, "middle", "bw-small"),
+        text(x + wide / 2, foot + 13, `KL ${one.kl < 0.01 ? bits(one.kl) : one.kl.toFixed(one.kl < 9.95 ? 2 : 0)}`, "middle", "bw-small"),
       ];
     });
   }
@@ -342,7 +342,7 @@
       for (const node of svg.querySelectorAll("[role=button]")) node.setAttribute("tabindex", node === to ? 0 : -1);
     }
 
-    return { svg, draw, groups, light, rove, node: (name) => svg.querySelector(`.bw-node[data-part="${name}"]`), places: () => p };
+    return { svg, draw, groups, light, rove, node: (name) => svg.querySelector(`.bw-node[data-part="${name}"]`), cross: (name) => svg.querySelector(`.bw-scissors[data-cut="${name}"]`), places: () => p };
   }
 
   window.bwMachineDrawing = { drawing, places };

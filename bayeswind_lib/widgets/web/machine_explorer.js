@@ -5,7 +5,7 @@
 (function () {
   "use strict";
 
-  const { button, count, element, entropyBits, handOn, klBits, number, radios, range, slider, statusLine, watchWidth } = bwExplorer;
+  const { arrive, button, count, element, entropyBits, handOn, klBits, land, number, radios, range, slider, statusLine, watchWidth } = bwExplorer;
   const { Bijection, Chain } = bwTasks;
   const FILES = {
     "bijection": {
@@ -46,6 +46,12 @@
   }
 
   const knows = (list, word, other) => (list.includes(word) ? word : other);
+
+  // A sentence on what a link asks for and no machine draws.
+  function strange({ task = START.task, net = START.net }) {
+    const word = !Object.hasOwn(FILES, task) ? task : !Object.hasOwn(FILES[task], net) ? net : "";
+    return word && `The link asks for \u201c${word}\u201d, which is not drawn here. `;
+  }
 
   // What is asked for, as far as it exists.
   function cleaned(wanted) {
@@ -113,7 +119,7 @@
 
   class Machine {
     constructor(root, id, network, own) {
-      Object.assign(this, { root, id, network, own, state: root.machineState, timer: 0, looked: null });
+      Object.assign(this, { root, id, network, own, state: root.machineState, strange: root.machineStrange || "", timer: 0, looked: null });
       this.build();
       this.fit();
       this.update();
@@ -148,14 +154,15 @@
       this.courseBox = element("div", { class: "bw-chart" });
       this.card = element("div", { class: "bw-m-card", hidden: true });
       this.stage = element("div", { class: "bw-m-stage" });
+      this.sticking = element("div", { class: "bw-m-answer" }, this.status, this.key, this.answerBox);
       this.steps = slider(id, "pairs", "Pairs", [0, 1, 1], state.pairs, (pairs) => { this.stop(); this.step(pairs); });
       this.buildButtons();
+      this.bar = element("div", { class: "bw-m-bar" }, element("div", { class: "bw-m-course" }, element("span", {}, "entropy"), this.courseBox, this.steps.field),
+        element("div", { class: "bw-buttons" }, this.back, this.playing, this.next, this.restore));
       this.buildDrawing();
       this.root.replaceChildren(
         element("div", { class: "bw-m-head" }, ...(this.own ? [] : [this.task.field, this.net.field]), this.flows, this.aboutBox), this.hint,
-        element("div", { class: "bw-m-answer" }, this.status, this.key, this.answerBox), this.stage,
-        element("div", { class: "bw-m-bar" }, element("div", { class: "bw-m-course" }, element("span", {}, "entropy"), this.courseBox, this.steps.field),
-          element("div", { class: "bw-buttons" }, this.back, this.playing, this.next, this.restore)),
+        this.sticking, this.stage, this.bar,
         element("div", { class: "bw-buttons bw-m-more" }, this.closer, this.farther, this.all, this.fresh, this.share, this.link));
     }
 
@@ -186,6 +193,7 @@
         this.card.hidden = true;
       });
       this.pulses = bwMachineZoom.pulses(this.drawing);
+      window.addEventListener("scroll", () => this.placeCard(this.looked), { passive: true });
       this.drawing.svg.addEventListener("dblclick", (event) => this.closeUp(event));
     }
 
@@ -199,8 +207,9 @@
 
     // ---- what the reader does ----------------------------------------------------------------------
 
-    set(change) {
+    set(change, strange = "") {
       Object.assign(this.state, change);
+      this.strange = strange;
       this.fit();
       this.update();
     }
@@ -226,7 +235,7 @@
     }
 
     // Another task or network, as soon as it is here; until then what is shown stays.
-    choose(change) {
+    choose(change, strange = "") {
       this.stop();
       const wanted = cleaned({ ...this.state, off: "", focus: "", ...change, ...(change.off ? {} : { off: "" }) }), { file } = FILES[wanted.task][wanted.net];
       this.wanted = file;
@@ -234,7 +243,7 @@
       return bwNetworkParts.bring(file).then((network) => {
         if (this.wanted !== file) return;
         this.link.textContent = "";
-        Object.assign(this, { network, state: wanted });
+        Object.assign(this, { network, state: wanted, strange });
         this.fit();
         this.zoom.reset();
         this.update();
@@ -250,8 +259,8 @@
       const state = cleaned({ ...START, ...wanted });
       if (this.own || (state.task === this.state.task && state.net === this.state.net)) {
         this.zoom.reset();
-        this.set(this.own ? { ...state, task: this.state.task, net: this.state.net } : state);
-      } else this.choose({ ...state, off: [...state.off].join(",") });
+        this.set(this.own ? { ...state, task: this.state.task, net: this.state.net } : state, strange(wanted));
+      } else this.choose({ ...state, off: [...state.off].join(",") }, strange(wanted));
     }
 
     // Keep a state within what this network and task have.
@@ -412,24 +421,36 @@
     describe(name) { return `${this.nameOf(name)}: ${this.lines(name).join("; ")}`; }
 
     showCard(name) {
-      const node = name && this.drawing.node(name);
-      this.card.hidden = !node;
-      if (!node) return;
-      const room = this.stage.getBoundingClientRect(), at = node.querySelector(".bw-face").getBoundingClientRect();
-      this.card.replaceChildren(element("b", {}, this.nameOf(name)), ...this.lines(name).map((line) => element("span", {}, line)),
+      if (name && this.drawing.node(name)) this.card.replaceChildren(element("b", {}, this.nameOf(name)), ...this.lines(name).map((line) => element("span", {}, line)),
         element("small", {}, this.state.off.has(name) ? "press to join it again" : "press to cut it"));
-      const middle = at.left + at.width / 2 - room.left, wide = this.card.offsetWidth, tall = this.card.offsetHeight, above = at.top - room.top - tall - 8;
-      this.card.style.left = `${Math.min(Math.max(middle - wide / 2, 0), room.width - wide)}px`;
-      this.card.style.top = `${above > 0 ? above : at.bottom - room.top + 10}px`;
+      this.placeCard(name);
+    }
+
+    // The card stands above its part and the mark of a cut, else below, else beside, where the drawing is seen: between
+    // the answer and the controls that stay in the window. A part out of sight has none.
+    placeCard(name) {
+      const { card } = this, node = name && this.drawing.node(name);
+      card.hidden = !node;
+      if (!node) return;
+      const box = (one) => one.getBoundingClientRect(), stage = box(this.stage), face = box(node.querySelector(".bw-face"));
+      const top = Math.max(stage.top, box(this.sticking).bottom, 0), foot = Math.min(stage.bottom, box(this.bar).top, window.innerHeight);
+      const cross = this.drawing.cross(name), high = Math.min(face.top, cross ? box(cross).top : Infinity);
+      const wide = card.offsetWidth, tall = card.offsetHeight, least = (low, value, most) => Math.max(low, Math.min(value, most));
+      const above = high - 6 - tall, below = face.bottom + 8, fits = above >= top ? above : below + tall <= foot ? below : null;
+      const beside = face.left - wide - 8 >= stage.left ? face.left - wide - 8 : face.right + 8;
+      card.hidden = face.bottom < top || face.top > foot;
+      card.style.left = `${least(0, (fits === null ? beside : face.left + face.width / 2 - wide / 2) - stage.left, stage.width - wide)}px`;
+      card.style.top = `${(fits ?? least(top, high, foot - tall)) - stage.top}px`;
     }
 
     say() {
-      const { found, state, play, network } = this, { now, before, truth } = found, bits = (v) => (Number.isFinite(v) ? v.toFixed(v < 0.0995 ? 3 : 2) : "infinite");
+      const { found, state, play, network } = this, { now, before, truth } = found, { bits } = bwMachineAnswer;
       const place = play.kind === "hmm" ? `After ${count(play.shown, "symbol")}` : `Key ${play.key}, after ${count(play.shown, "pair")}`;
       this.status.textContent = `${place}: entropy ${bits(now.entropy)} bits, exact ${bits(truth)}; KL ${bits(now.kl)} bits${before ? ` (uncut ${bits(before.kl)})` : ""}.`;
-      this.key.replaceChildren(element("li", {}, "probability"), ...[["bw-first", before ? "network, cut" : "network"], ...(before ? [["bw-ghost", "uncut"]] : []), ["bw-exact", "exact"]]
+      this.key.replaceChildren(element("li", {}, "probability"), ...[["bw-first", before ? "network, cut" : "network"], ...(before ? [["bw-ghost", "uncut"]] : []),
+        ...(this.answerBox.querySelector(".bw-was-here") ? [["bw-was", "before"]] : []), ["bw-exact", "exact"]]
         .map(([kind, words]) => element("li", {}, element("span", { class: kind.replace("bw-", "bw-key-") }), words)));
-      this.hint.textContent = this.hintWords();
+      this.hint.textContent = this.strange + this.hintWords();
       this.aboutControl();
       this.back.disabled = state.pairs <= this.least;
       this.next.disabled = state.pairs >= this.most;
@@ -480,10 +501,14 @@
     if (!root.id) root.id = machines.length ? `machine-${machines.length + 1}` : "machine";
     machines.push(root);
     const said = Object.fromEntries(Object.keys(START).filter((key) => key in root.dataset).map((key) => [key, root.dataset[key]]));
+    handOver(location.hash);
     const linked = fromHash(location.hash), here = linked && linked[0] === root.id;
     if ("opens" in root.dataset && !("pairs" in said)) said.pairs = root.dataset.opens;
     root.machineState = cleaned({ ...START, ...(here ? linked[1] : said) });
-    if (here) requestAnimationFrame(() => root.scrollIntoView());
+    if (here) {
+      root.machineStrange = strange(linked[1]);
+      root.machineSettle = land(gapTo(root));
+    }
     return root.machineState;
   }
 
@@ -492,13 +517,29 @@
   function mount(root, id, network, own) {
     root.machine = new Machine(root, id, network, own);
     if (root.machineNext) root.machine.go(root.machineNext);
+    root.machineSettle?.();
+  }
+
+  // How far below the top of the window a machine's answer is, with the drawing below it (or the line that says what is not
+  // drawn); as long as neither is here, the figure.
+  function gapTo(root) {
+    return () => (root.machine ? root.machine.hint.getBoundingClientRect()[root.machine.strange ? "top" : "bottom"] - (parseFloat(getComputedStyle(root.machine.sticking).top) || 0)
+      : root.getBoundingClientRect().top - parseFloat(getComputedStyle(root).scrollMarginTop));
+  }
+
+  // A task that no machine draws, but the playground of this page plays, opens there.
+  function handOver(hash) {
+    const { task, pairs } = fromHash(hash)?.[1] || {};
+    if (!task || Object.hasOwn(FILES, task) || !Object.hasOwn(bwTasks.FILES, task) || !document.querySelector("[data-explorer=playground]:not([data-small])")) return false;
+    location.replace(`#playground?task=${task}${pairs ? `&shown=${pairs}` : ""}`);
+    return true;
   }
 
   // A link to a state on this page sets it in place.
   function follow(hash) {
     const linked = fromHash(hash), root = linked && machines.find((one) => one.id === linked[0]);
-    if (!root) return;
-    root.scrollIntoView({ behavior: bwMachineZoom.calm() ? "auto" : "smooth", block: "start" });
+    if (!root || handOver(hash)) return;
+    root.machineSettle = arrive(gapTo(root));
     if (root.machine) root.machine.go(linked[1]);
     else root.machineNext = linked[1]; // as soon as its network is here
   }

@@ -76,6 +76,7 @@
       this.live = element("div", { class: "bw-live", role: "status", "aria-live": "polite" });
       this.bet = new bwBet.Bet(id, this, !small && !window.bwNotebook && bwState.wordsOf(location.hash)?.bet === "1");
       if (this.bet.on) root.dataset.bet = "covered"; // the poster, too
+      if (!small && !window.bwNotebook) bwState.meet(root);
       this.ready = this.begin();
     }
 

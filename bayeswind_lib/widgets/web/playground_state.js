@@ -3,9 +3,10 @@
 (function () {
   "use strict";
 
-  const { button, element } = bwExplorer;
+  const { arrive, button, element, land } = bwExplorer;
   const { KINDS, LEAST, POINTS, REACH, STATES, STORED, SYMBOLS, TALL } = bwTasks;
   const HASH = /^#playground\?(.+)$/;
+  const OPENS = 5; // pairs, symbols or points that a figure opens with
   const QUIET = 400; // milliseconds without a change before the address says it
 
   const listed = (row) => row.join(".");
@@ -83,16 +84,14 @@
     return found && Object.fromEntries(new URLSearchParams(found[1]));
   }
 
-  // Bring a playground to the state that words name; rejects where there is no such state.
+  // Bring a playground to the state that words name, and where they name only a part of it to its opening state; rejects
+  // where there is no such state.
   async function apply(host, words) {
-    const kind = words.task, size = words.size || "main";
-    must(Object.hasOwn(EPISODES, kind) && host.has(kind, size));
-    const play = host.made(kind, size, Math.max(0, Math.round(+words.seed) || 0));
-    EPISODES[kind].read(play, words);
-    if (kind !== "hmm") {
-      must(/^\d+$/.test(words.shown));
-      while (play.shown < +words.shown && play.canNext) play.next();
-    }
+    const { task: kind = "bijection", size = "main", shown = OPENS } = words;
+    must(Object.hasOwn(EPISODES, kind) && host.has(kind, size) && /^\d+$/.test(shown));
+    const play = host.made(kind, size, Math.max(0, Math.round(+words.seed) || 0), words.again === "1");
+    if (kind !== "hmm" || words.symbols || words.T || words.E) EPISODES[kind].read(play, { ...EPISODES[kind].write(play), ...words });
+    while (!words.symbols && play.shown < +shown && play.canNext) play.next();
     host.bet.set(words.bet === "1"); // before anything of the answer is drawn
     await host.choose(kind, size);
     host.remember();
@@ -108,6 +107,14 @@
       await host.training.arrive();
       host.moment(+words.moment);
     }
+  }
+
+  // A figure whose state an address names comes to the top of the window, from the first moment on.
+  function meet(root) {
+    const gap = () => root.getBoundingClientRect().top - parseFloat(getComputedStyle(document.documentElement).scrollPaddingTop || 0);
+    const come = (how) => { if (wordsOf(location.hash)) how(gap); };
+    window.addEventListener("hashchange", () => come(arrive));
+    come(land);
   }
 
   // ---- the address, and the button that copies it ------------------------------------------------
@@ -132,7 +139,6 @@
     function follow() {
       const words = wordsOf(location.hash);
       if (!words || location.hash === last) return;
-      host.root.scrollIntoView({ block: "start" });
       apply(host, words).then(() => { last = hashOf(host); }, (problem) => {
         host.waiting.replaceChildren(element("p", { class: "bw-error", role: "alert" }, `This link could not be opened: ${problem.message}.`));
       });
@@ -174,5 +180,5 @@
     return { opener, field, moved };
   }
 
-  window.bwState = { apply, hashOf, keeper, said, sharing, wordsOf };
+  window.bwState = { apply, hashOf, keeper, meet, said, sharing, wordsOf };
 })();
