@@ -266,7 +266,7 @@ def test_pulses_run_and_rest_where_motion_is_unwanted(opener):
 @pytest.mark.parametrize(("width", "settings"), [(1440, {}), (390, {"has_touch": True, "is_mobile": True})])
 def test_the_card_of_a_pressed_part_hides_neither_it_nor_its_cut(opener, width, settings):
     """Wherever the part stands in the window: just below the answer that sticks, in the middle, just above the controls."""
-    page = opener(width=width, opens=None, head="<style>main::before, main::after { content: ''; display: block; height: 2000px }</style>", **settings)
+    page = opener(width=width, opens=None, head="<style>main::before, main::after { content: ''; display: block; height: 500px } main::after { height: 2000px }</style>", **settings)
     box = lambda selector: page.locator(selector).evaluate("e => (({left, right, top, bottom}) => ({left, right, top, bottom}))(e.getBoundingClientRect())")  # noqa: E731
     meet = lambda a, b: a["left"] < b["right"] - 1 and b["left"] < a["right"] - 1 and a["top"] < b["bottom"] - 1 and b["top"] < a["bottom"] - 1  # noqa: E731
     for part in ("2.3", "2.0", "1.3", "1.m", "0.3", "0.0"):

@@ -366,3 +366,78 @@ def test_without_anywidget_the_reader_is_told_what_to_install(monkeypatch, first
         bw.widgets.playground()
     monkeypatch.undo()
     assert bw.widgets.playground().poster == first[0]
+
+
+# ---- links from elsewhere -----------------------------------------------------------------------
+
+GAP = """() => { const top = document.querySelector('.bd-header-article').getBoundingClientRect().bottom, box = s => document.querySelector(s)?.getBoundingClientRect().top - top;
+  return {machine: box('#machine .bw-m-answer'), playground: box('[data-explorer=playground]'), inside: innerHeight}; }"""
+SETTLED = """kind => { const gap = (%s)()[kind], state = [gap, scrollY, document.documentElement.scrollHeight].join();
+  window.calm = window.was === state ? (window.calm || 0) + 1 : 0; window.was = state; return window.calm > 30; }""" % GAP
+
+
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
+@pytest.mark.parametrize(("address_", "kind", "says"), [
+    ("task=bijection&pairs=7&off=0.3", "machine", {"task": "bijection", "pairs": "7", "off": "0.3"}),
+    ("machine?task=hmm&net=mamba&pairs=9", "machine", {"task": "hmm", "net": "mamba", "pairs": "9"}),
+    ("playground?task=regression", "playground", {"task": "regression", "shown": "5"}),
+    ("task=recall&pairs=3", "playground", {"task": "recall", "shown": "3"}),
+])  # fmt: skip
+def test_an_address_brings_its_figure_to_the_top(browser, site, width, height, address_, kind, says):
+    """Once everything has arrived that moves the page: fonts, the playground above the machine, networks."""
+    page = browser.new_page(viewport={"width": width, "height": height})
+    page.goto(f"{(site / PAGE).as_uri()}#{address_}")
+    page.wait_for_selector("[data-explorer=playground].bw-play")
+    where = "#machine" if kind == "machine" else "[data-explorer=playground]"
+    page.wait_for_selector(where + "".join(f"[data-{name}='{value}']" for name, value in says.items()))
+    page.wait_for_function(SETTLED, arg=kind, polling="raf")
+    assert 0 <= page.evaluate(GAP)[kind] <= 24
+    page.evaluate("document.querySelector('h1').style.paddingTop = '700px'")  # something arrives later still
+    page.wait_for_function(SETTLED, arg=kind, polling="raf")
+    assert 0 <= page.evaluate(GAP)[kind] <= 24
+    assert page.get_by_role("alert").count() == 0
+    page.close()
+
+
+def test_a_reader_who_scrolls_is_left_alone(browser, site):
+    for quits in ("wheel", "script"):
+        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        page.goto(f"{(site / PAGE).as_uri()}#task=bijection&pairs=7")
+        page.wait_for_selector("#machine[data-pairs='7']")
+        page.wait_for_function(SETTLED, arg="machine", polling="raf")
+        there = page.evaluate("scrollY")
+        page.mouse.move(700, 400)
+        page.mouse.wheel(0, 300) if quits == "wheel" else page.evaluate("scrollBy({top: 300, behavior: 'instant'})")
+        page.wait_for_function("there => scrollY > there + 250", arg=there)
+        page.wait_for_function(SETTLED, arg="machine", polling="raf")
+        page.evaluate("document.querySelector('h1').style.paddingTop = '700px'")
+        page.wait_for_function(SETTLED, arg="machine", polling="raf")
+        assert abs(page.evaluate(GAP)["machine"]) > 200, quits
+        page.close()
+
+
+def test_the_machine_opens_on_the_playground_s_episode(browser, site):
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    page.goto((site / PAGE).as_uri())
+    page.wait_for_selector("[data-explorer=playground].bw-play")
+    page.locator("#machine").scroll_into_view_if_needed()
+    page.wait_for_selector("#machine[data-state=ready][data-pairs]")
+    both = page.evaluate("[document.querySelector('#machine').machine.play, document.querySelector('[data-explorer=playground]').playground.play].map(p => p.inputs)")
+    assert both[0] == both[1] and len(both[0]) == 11
+    page.close()
+
+
+def test_values_stand_below_their_keys(browser, site):
+    """On a phone, and where the docked tour leaves little room."""
+    rows = """kind => [...document.querySelectorAll(`[data-chip^=${kind}]`)].map(e => { const {left, width, top} = e.getBoundingClientRect(); return [Math.round(left), Math.round(width), Math.round(top)]; })"""
+    for where, width in (("chapters/02_tunnel.html", 390), ("chapters/02_tunnel.html", 320), (PAGE, 390), (PAGE, 1440)):
+        page = browser.new_page(viewport={"width": width, "height": 844})
+        page.goto((site / where).as_uri())
+        page.wait_for_selector("[data-chip^=key]")
+        if width == 1440:
+            page.locator("[data-action=tour]").click()
+        keys, values = page.evaluate(rows, "key"), page.evaluate(rows, "value")
+        assert [key[:2] for key in keys] == [value[:2] for value in values], (where, width)
+        lines = {top for *_, top in keys}
+        assert len(lines) == (2 if width == 320 else 1) and min(wide for _, wide, _ in keys) >= 24, (where, width, keys)
+        page.close()
