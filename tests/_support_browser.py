@@ -109,7 +109,12 @@ CUT = """() => {
     const box = cell.closest('.bw-table, div.bw-ledger, table'), room = Math.min(page, box.getBoundingClientRect().right) + 2;
     if (!cell.closest('.bw-stacked thead, .bw-data') && cell.getBoundingClientRect().right > room) say('a cell is cut', cell);
   }
+  for (const box of all('table, .bw-table, .bw-set, pre')) {
+    if (getComputedStyle(box).maskImage !== 'none' && box.scrollWidth <= box.clientWidth + 3) say('a side fades and nothing goes on', box);
+  }
   for (const caption of all('caption')) {
+    const [own, table] = [caption, caption.parentElement].map(e => getComputedStyle(e).display);
+    if (table === 'table' && own !== 'table-caption') say('a caption stands in a cell', caption);
     const {left, right} = caption.getBoundingClientRect();
     let room = page, up = caption;
     while ((up = up.parentElement)) if (getComputedStyle(up).overflowX !== 'visible') room = Math.min(room, up.getBoundingClientRect().right);

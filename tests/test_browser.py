@@ -117,6 +117,8 @@ def test_nothing_is_cut_that_looks_whole(visits):
     ("phone", ".bw-whole { display: inline-block; white-space: normal !important; width: 1px }", "a line ends at a formula"),
     ("phone", ".bd-article pre > span { white-space: pre !important }", "a text is cut"),
     ("phone", ".bd-article table > caption { max-width: none !important; position: static !important; width: 40rem }", "a caption is cut"),
+    ("desktop", ".bd-article table { display: table !important } .bd-article table > caption { display: block !important }", "a caption stands in a cell"),
+    ("desktop", ".bd-article pre { mask-image: linear-gradient(#000, #000) }", "a side fades and nothing goes on"),
     ("desktop", ".bd-article pre { font-size: 17px !important }", "a line is broken"),
     ("phone", ".bd-article table { min-width: 40rem !important }", "a cell is cut"),
     ("phone", ".bw-plot svg text { font-size: 24px !important }", "a word of a drawing is cut"),
@@ -215,12 +217,17 @@ def test_no_button_floats_over_a_page(browser, home, size):
 def test_a_model_chapter_is_short_and_opens_with_its_figure(reader, name):
     """The pattern that CONTRIBUTING.md describes: what is seen at first, and how much of it there is."""
     reader.open(f"chapters/{name}.html")
-    first, words, cells = reader.page.evaluate("""() => {
+    sentences, first, words, cells = reader.page.evaluate("""() => {
       const article = document.querySelector('.bd-article'), seen = e => e.checkVisibility() && e.getBoundingClientRect().height > 20;
       const cells = [...article.querySelectorAll('.cell_input')].filter(seen).filter(e => !e.closest('details:not([open])'));
       const drawing = article.querySelector('.bw-explorer .bw-chart').getBoundingClientRect();
-      return [drawing.bottom / innerHeight, article.innerText.split(/\\s+/).length, cells.length];
+      const sentences = [];
+      for (let e = article.querySelector('h1').nextElementSibling; e && !e.querySelector('.bw-explorer') && !e.matches('.bw-explorer'); e = e.nextElementSibling) {
+        if (e.matches('p')) sentences.push(e.innerText.match(/[.?!](?=\\s|$)/g)?.length ?? 0);
+      }
+      return [sentences, drawing.bottom / innerHeight, article.innerText.split(/\\s+/).length, cells.length];
     }""")
+    assert sentences == [1, 2]  # the question, the finding
     assert first < 1 and words <= 5_000 and 6 <= cells <= 12
 
 

@@ -449,8 +449,19 @@ class Tables(HTMLParser):
         self.links += [found["href"]] if "href" in found else []
 
 
+def records_of(rows: list[dict]) -> dict:
+    return architectures.load_records() | {"runs": {"runs": rows}, "networks": None}
+
+
+def in_the_grid() -> list:
+    """The results of the grid's cells, row by row."""
+    grid = architectures.ArchitectureTable(records_of([]))
+    labels = ["-".join(part for part in pair if part) for pair in architectures.RIVALS]
+    return [grid.results[tunnel, label] for label in labels for tunnel in trained.COMPARED]
+
+
 def page_of(rows: list[dict]) -> str:
-    records = architectures.load_records() | {"runs": {"runs": rows}, "networks": None}
+    records = records_of(rows)
     return architectures.ArchitectureTable(records)._repr_html_() + architectures.RunRecords(
         ["architectures"], records
     )._repr_html_()
@@ -458,19 +469,21 @@ def page_of(rows: list[dict]) -> str:
 
 def test_without_runs_every_cell_says_so():
     html = page_of([])
-    assert html.count("not run yet</span>") == 32 and "No run has been stored yet" in html
+    assert html.count("not run yet</i>") == 32 and "No run has been stored yet" in html
 
 
 def test_the_grid_is_a_table_with_scopes_and_links_to_its_records():
     rows = plain("hmm-lstm-classroom", (0.007, 0.008, 0.009)) + plain("recall-mlp-classroom-sum", accuracy=0.5)
     rows[0]["curve"] = [{"episodes": 64, "kl": 0.123456}]
     found = Tables(page_of(rows))
-    assert found.rows[0] == [("th", "col")] * 5
-    assert all(cells == [("th", "row")] + [("td", None)] * 4 for cells in found.rows[1:])
-    assert len(found.rows) == 1 + 8 + 2
-    assert found.links == ["#run-hmm-lstm-classroom", "#run-recall-mlp-classroom-sum"]
+    heads = [cells for cells in found.rows if cells[0] == ("th", "col")]
+    assert heads == [[("th", "col")] * 5] * 2  # the grid, and the reference points below it
+    assert all(cells == [("th", "row")] + [("td", None)] * 4 for cells in found.rows if cells not in heads)
+    assert len(found.rows) == 1 + 8 + 1 + 2
+    assert found.links == [f"#architectures-{cell.name}" for cell in in_the_grid()]
     assert sorted(found.ids) == ["run-hmm-lstm-classroom", "run-recall-mlp-classroom-sum"]
-    html = page_of(rows)
+    html = page_of(rows) + architectures.VariantTable("architectures", "", records_of(rows))._repr_html_()
+    assert all(f'<tr id="{link[1:]}">' in html for link in found.links)
     assert "0.123456" not in html  # a curve is no fact to read
     assert "0.00800 ± 0.00058" in html and "accuracy 50.0 %" in html and "3 seeds" in html
     assert html.count('"name": "hmm-lstm-classroom"'.replace('"', "&quot;")) == 3

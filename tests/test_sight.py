@@ -17,6 +17,7 @@ CANARY = "chapters/08_recurrent.html"  # a page with one live figure that keeps 
 PHONE = {"width": 390, "height": 660}
 LIVE = ".bw-explorer, .bw-game"
 READY = "root => root.dataset.mounted !== 'true' || !root.querySelector('progress:not([hidden])')"
+WORDS, LINES = 4.5, 1.5  # the least contrast in a drawing, in the dark
 # What can be moved: controls, and parts of drawings that take a hand or a key.
 CONTROLS = "input, button, select, [role=button], [role=slider], [tabindex='0'][data-key]"
 SEEN = "e => e.checkVisibility({visibilityProperty: true}) && e.getBoundingClientRect().width > 1"
@@ -91,6 +92,67 @@ UNSEEN = """async (root, [CONTROLS, SEEN]) => {
       const fits = Math.max(b.bottom, at.bottom) - Math.min(b.top, at.top) < innerHeight - bar - 20;
       return (b.width > 0 || b.height > 0) && (fits || b.bottom > bar && b.top < innerHeight); });
     if (!visible) found.push(name(e));
+  }
+  return found;
+}"""
+
+# Controls that look the same with the keyboard's focus on them: nothing in them, or around a field, gets an outline, a
+# shadow or another line.
+UNMARKED = """(root, SEEN) => {
+  const seen = eval(SEEN), found = [];
+  const edge = node => { const s = getComputedStyle(node); return [s.outlineStyle === 'none' || s.outlineWidth === '0px' ? '' : s.outline, s.boxShadow, s.stroke, s.strokeWidth].join(); };
+  const looks = e => [e, ...e.querySelectorAll('*'), e.closest('label')].map(node => node && edge(node)).join('|');
+  for (const e of root.querySelectorAll('a[href], button, input, select, summary, textarea, [tabindex]')) {
+    if (e.tabIndex < 0 || !seen(e) || e.disabled || e.closest('[inert]')) continue;
+    document.activeElement.blur();
+    const before = looks(e), name = e.dataset.action || e.dataset.control || e.getAttribute('aria-label') || e.id || e.textContent.trim() || e.outerHTML.slice(0, 60);
+    e.focus({focusVisible: true});
+    if (document.activeElement === e && looks(e) === before) found.push(name.slice(0, 60));
+  }
+  return found;
+}"""
+
+# Words and lines of drawings that are nearly the colour of what lies under them: [kind, words, contrast]. Under a word lies what was
+# drawn before it and holds its middle, and then the page; a line is held against the page, its colour alone: how faint an arc is says how little flows.
+PALE = """(root, [SEEN, LEAST]) => {
+  const seen = eval(SEEN), found = [], pen = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+  const known = new Map();
+  const rgba = css => {
+    if (!known.has(css)) { pen.clearRect(0, 0, 1, 1); pen.fillStyle = css; pen.fillRect(0, 0, 1, 1); known.set(css, [...pen.getImageData(0, 0, 1, 1).data].map(v => v / 255)); }
+    return known.get(css);
+  };
+  const over = ([r, g, b, a], below, more = 1) => [r, g, b].map((v, i) => a * more * v + (1 - a * more) * below[i]);
+  const light = c => c.slice(0, 3).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4).reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const contrast = (a, b) => { const [low, high] = [light(a), light(b)].sort((x, y) => x - y); return (high + 0.05) / (low + 0.05); };
+  const faint = (e, end) => { let all = 1; for (; e && e !== end; e = e.parentElement) all *= +getComputedStyle(e).opacity; return all; };
+  const page = e => e ? over(rgba(getComputedStyle(e).backgroundColor), page(e.parentElement)) : [1, 1, 1];
+  for (const svg of root.querySelectorAll('svg')) {
+    if (!seen(svg) || svg.parentElement.closest('svg')) continue;
+    const ground = page(svg), drawn = [...svg.querySelectorAll('rect, circle, ellipse, path, line, polyline, polygon, text')].filter(e => seen(e) || e.matches('line, path'));
+    const shapes = [];
+    for (const e of drawn) {
+      if (e.closest('defs, .bw-wake')) continue;
+      const style = getComputedStyle(e), box = e.getBoundingClientRect();
+      if (style.visibility !== 'visible' || style.display === 'none') continue;
+      if (e.tagName !== 'text') {
+        if (style.fill !== 'none' && !style.fill.startsWith('url')) shapes.push([e, box, over.bind(null, rgba(style.fill)), +style.fillOpacity * faint(e, svg)]);
+        if (style.fill !== 'none' || style.stroke === 'none' || style.stroke.startsWith('url') || !(box.width + box.height)) continue;
+        const ratio = contrast(over(rgba(style.stroke), ground), ground);
+        if (ratio < LEAST[1]) found.push(['line', e.getAttribute('class') || e.outerHTML.slice(0, 60), +ratio.toFixed(2)]);
+        continue;
+      }
+      if (!e.textContent.trim()) continue;
+      const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
+      let under = ground;
+      for (const [shape, b, paint, more] of shapes) {
+        if (x < b.left || x > b.right || y < b.top || y > b.bottom) continue;
+        const point = new DOMPoint(x, y).matrixTransform(shape.getScreenCTM().inverse());
+        if (shape.isPointInFill(point)) under = paint(under, more);
+      }
+      if (style.paintOrder.startsWith('stroke') && style.stroke !== 'none') under = over(rgba(style.stroke), under);
+      const ratio = contrast(over(rgba(style.fill), under, +style.fillOpacity * faint(e, svg)), under);
+      if (ratio < LEAST[0]) found.push(['word', e.textContent.trim(), +ratio.toFixed(2)]);
+    }
   }
   return found;
 }"""
@@ -181,3 +243,36 @@ def test_an_effect_a_screen_away_is_noticed(window):
     """The drawings below their controls and not sticking to the window, as they once were, and some space between."""
     away = ".bw-explorer > .bw-chart { order: 9 !important; position: static !important; margin-top: 40rem !important }"
     assert unseen(window, CANARY, away + " .bw-explorer > .bw-status { order: 9 !important; }")["hazard"]
+
+
+@pytest.fixture
+def night(browser, compressing_home):
+    """A window in the dark, in front of a keyboard."""
+    night = Reader(browser, compressing_home, "dark", "desktop")
+    night.page.emulate_media(reduced_motion="reduce")
+    yield night
+    night.close()
+
+
+def at_night(night: Reader, name: str, style: str = "") -> list:
+    """Controls of a page's figures without a mark of the focus, and what is too pale in their drawings."""
+    night.open(name)
+    shown = figures(night)
+    night.page.add_style_tag(content="* { transition: none !important } " + style)
+    night.page.keyboard.press("Tab")
+    pale = [[name_of(f), *told] for f in shown for told in f.evaluate(PALE, [SEEN, [WORDS, LINES]])]
+    return pale + [[name_of(f), "unmarked", told] for f in shown for told in f.evaluate(UNMARKED, SEEN)]
+
+
+def test_the_focus_is_marked_and_drawings_are_read_in_the_dark(night, site):
+    found = {name: at_night(night, name) for name in live_pages(site)}
+    assert (found := {name: told for name, told in found.items() if told}) == {}, found
+
+
+@pytest.mark.parametrize(("style", "what"), [
+    (".bw-explorer :focus-visible { outline: none !important; box-shadow: none !important }", "unmarked"),
+    (".bw-explorer svg text { fill: #20262e !important }", "word"),
+    (".bw-explorer svg path { stroke: #20262e !important }", "line"),
+])  # fmt: skip
+def test_a_focus_without_a_mark_and_pale_drawings_are_noticed(night, style, what):
+    assert what in {told[1] for told in at_night(night, CANARY, style)}

@@ -151,45 +151,48 @@ def _label(name: str) -> str:
 
 
 class ArchitectureTable:
-    """One row an architecture, one column a tunnel; reference points below; every cell a link."""
+    """A heat grid: one row an architecture, one column a tunnel, every cell a link to its row of "What it cost".
+
+    With the script of the ledger's grid it is filtered and ordered, and shows a cell's row beside it.
+    """
+
+    plan, opens = "architectures", "hmm-transformer-classroom"
 
     def __init__(self, records: dict[str, dict | None]):
         self.records = records
-        self.results = {(r.tunnel, r.label): r for r in results("architectures", records)}
+        self.results = {(r.tunnel, r.label): r for r in results(self.plan, records)}
 
     def __repr__(self) -> str:
         return "\n".join(f"{r.name}: {_plain_cell(r)}" for r in self.results.values())
 
     def _repr_html_(self) -> str:
-        heads = "".join(f'<th scope="col">{title}</th>' for title in trained.COMPARED.values())
-        body = "\n".join(self._row("-".join(part for part in pair if part)) for pair in RIVALS)
+        labels = ["-".join(part for part in pair if part) for pair in RIVALS]
+        body = "\n".join(self._row(label) for label in labels)
+        known = {"status": STATES, "tunnel": trained.COMPARED, "architecture": {name: LABELS[name] for name in labels}}
         return (
-            f'{page.STYLE}{STYLE}<div class="bw-ledger bw-wide" tabindex="0" role="region" '
-            'aria-label="Architectures against tunnels"><table class="bw-grid bw-heat">'
-            "<caption>Entropy error in bits, mean over seeds, at classroom size, coloured by its state. "
-            "A cell opens: standard error, the share of the divergence that is left, the reference "
-            "point that the network beats, and the stored rows."
-            f'</caption><thead><tr><th scope="col">Architecture</th>{heads}</tr></thead>\n'
-            f"<tbody>\n{body}\n{self._baselines()}</tbody></table></div>"
+            f'{page.STYLE}{STYLE}<div class="bw-ledger"><div class="bw-explorer" data-explorer="ledger" '
+            f"data-words='{escape(json.dumps(known), quote=True)}'><div class=\"bw-squares bw-table\"><table class=\"bw-heat\">"
+            "<caption>Entropy error in bits, mean over seeds, at classroom size</caption>"
+            f"{_heads(['Architecture', *trained.COMPARED.values()])}<tbody>\n{body}\n</tbody></table></div></div>"
+            f"{_fold('Reference points that need no training: entropy error / KL, bits', self._baselines())}</div>"
         )
 
     def _row(self, label: str) -> str:
-        cells = "".join(self._cell(self.results.get((tunnel, label))) for tunnel in trained.COMPARED)
+        cells = "".join(self._cell(self.results.get((tunnel, label)), label) for tunnel in trained.COMPARED)
         return f'<tr><th scope="row">{LABELS[label]}</th>{cells}</tr>'
 
-    def _cell(self, result: Result | None) -> str:
+    def _cell(self, result: Result | None, label: str) -> str:
         if result is None:
             return "<td>not planned</td>"
-        state = result.state[0]
-        heat = f'class="bw-cell bw-state-{state.replace(" ", "-")}"'
-        if not result.rows:
-            return f"<td {heat}><span>{STATES[state]} {state}</span></td>"
-        short = f"{result.mean('entropy_mae')[0]:.2g}"  # an infinite one is "inf"
-        value = f'<a href="#run-{result.name}">{_value(result, "entropy_mae")}</a>'
+        state, error = result.state[0], result.mean("entropy_mae")[0] if result.rows else math.inf
+        short = f"<b>{error:.2g}</b> " if result.rows else ""  # an infinite one is "inf"
+        told = f"{LABELS[label]}, {trained.COMPARED[result.tunnel]}: {f'{error:.2g} ' if short else ''}{STATES[state]} {state}."
+        facts = {"status": state, "tunnel": result.tunnel, "architecture": label, "score": str(error).replace("inf", "Infinity")}
+        data = "".join(f' data-{name}="{value}"' for name, value in facts.items())
+        data += " data-opens" if result.name == self.opens else ""
         return (
-            f'<td {heat}><details class="bw-in-print"><summary><b>{short}</b> '
-            f"<span>{STATES[state]} {state}</span></summary>{value}"
-            f"{_smalls(_in_short(result, self.records))}</details></td>"
+            f'<td><a class="bw-square bw-status-{state.replace(" ", "-")}" href="#{self.plan}-{result.name}" '
+            f'aria-label="{escape(told)}"{data}>{short}<span>{STATES[state]} <i>{state}</i></span></a></td>'
         )
 
     def _baselines(self) -> str:
@@ -208,18 +211,17 @@ class ArchitectureTable:
             for t in trained.COMPARED
         )
         return (
-            f'<tr class="bw-baseline"><th scope="row">Knowing nothing <small>uniform guess; in '
-            f"regression the prior alone</small></th>{nothing}</tr>\n"
-            f'<tr class="bw-baseline"><th scope="row">Other reference points '
-            f"<small>entropy error / KL, bits</small></th>{others}</tr>\n"
+            f"{_heads(['Predictor', *trained.COMPARED.values()])}<tbody>"
+            f'<tr><th scope="row">Knowing nothing <small>uniform guess; in regression the prior alone</small></th>{nothing}</tr>\n'
+            f'<tr><th scope="row">Others</th>{others}</tr></tbody>'
         )
 
 
 class VariantTable:
-    """One row a network of a plan: its scores, its cost, its place among the reference points.
+    """One row a network of a plan, folded: its scores, its cost, its place among the reference points.
 
     Args:
-        plan, caption: which networks, and a sentence above the table.
+        plan, caption: which networks, and a sentence that opens the table. A row's anchor is PLAN-NAME.
         records: see `load_records`.
         longer: also what the shipped networks score on longer inputs.
     """
@@ -227,35 +229,27 @@ class VariantTable:
     def __init__(
         self, plan: str, caption: str, records: dict[str, dict | None], longer: bool = False
     ):
-        self.caption, self.records, self.results = caption, records, results(plan, records)
+        self.plan, self.caption, self.records, self.results = plan, caption, records, results(plan, records)
         self.lengths = sorted({int(k) for r in self.results for k in r.longer or {}} if longer else ())
+        self.columns = ["Entropy error", "KL", *(f"Error at K = {k}" for k in self.lengths), "State", "Cost and place"]
 
     def __repr__(self) -> str:
         return "\n".join(f"{r.name}: {_plain_cell(r)}" for r in self.results)
 
     def _repr_html_(self) -> str:
-        columns = ["Network", "Entropy error", "KL", *(f"Error at K = {k}" for k in self.lengths)]
-        columns += ["State", "Cost and place"]
-        heads = "".join(f'<th scope="col">{title}</th>' for title in columns)
         body = "\n".join(self._row(result) for result in self.results)
-        return (
-            f'{page.STYLE}{STYLE}<div class="bw-ledger bw-wide" tabindex="0" role="region" '
-            f'aria-label="{escape(self.caption)}"><table class="bw-grid">'
-            f"<caption>{escape(self.caption)}</caption><thead><tr>{heads}</tr></thead>\n"
-            f"<tbody>\n{body}\n</tbody></table></div>"
-        )
+        table = _fold(f"{self.caption}: {len(self.results)} rows", f"{_heads(['Network', *self.columns])}<tbody>\n{body}\n</tbody>")
+        return f'{page.STYLE}{STYLE}<div class="bw-ledger">{table}</div>'
 
     def _row(self, result: Result) -> str:
-        name = f"{trained.COMPARED[result.tunnel]}: {result.label}"
-        if not result.rows:
-            empty = "<td></td>" * (2 + len(self.lengths))
-            return f'<tr><th scope="row">{escape(name)}</th>{empty}<td>{_pill(result)}</td><td></td></tr>'
-        facts = _smalls(_facts(result, self.records))
-        cells = [_value(result, "entropy_mae"), _value(result, "kl")]
-        cells += [_longer(result, k) for k in self.lengths] + [_pill(result)]
-        tds = "".join(f"<td>{cell}</td>" for cell in cells) + f'<td class="bw-facts">{facts}</td>'
-        link = f'<a href="#run-{result.name}">{escape(name)}</a>'
-        return f'<tr><th scope="row">{link}</th>{tds}</tr>'
+        anchor = f"{self.plan}-{result.name}"
+        name, cells = escape(f"{trained.COMPARED[result.tunnel]}: {result.label}"), [""] * (2 + len(self.lengths)) + [_pill(result), ""]
+        if result.rows:
+            name = f'<a href="#run-{result.name}">{name}</a>'
+            cells = [_value(result, "entropy_mae"), _value(result, "kl"), *(_longer(result, k) for k in self.lengths)]
+            cells += [_pill(result), _smalls(_facts(result, self.records))]
+        tds = "".join(f'<td data-label="{label}">{cell}</td>' for label, cell in zip(self.columns, cells, strict=True))
+        return f'<tr id="{anchor}"><th scope="row">{name}<small><a href="#{anchor}">link</a></small></th>{tds}</tr>'
 
 
 class RunRecords:
@@ -274,7 +268,8 @@ class RunRecords:
     def _repr_html_(self) -> str:
         if not self.results:
             return "<p>No run has been stored yet.</p>"
-        return f'{STYLE}<div class="bw-ledger">{"".join(map(self._fold, self.results))}</div>'
+        folds = "".join(map(self._fold, self.results))
+        return f'{STYLE}<div class="bw-ledger"><details class="bw-long"><summary>Stored rows of {len(self)} networks</summary>{folds}</details></div>'
 
     def _fold(self, result: Result) -> str:
         groups = "".join(
@@ -288,6 +283,18 @@ class RunRecords:
         )
 
 
+def _heads(names: Iterable[str]) -> str:
+    return "<thead><tr>" + "".join(f'<th scope="col">{escape(name)}</th>' for name in names) + "</tr></thead>\n"
+
+
+def _fold(words: str, table: str) -> str:
+    """The inside of a table, folded away under some words."""
+    return (
+        f'<details class="bw-long bw-in-print"><summary>{escape(words)}</summary><div class="bw-table" tabindex="0" role="region" '
+        f'aria-label="{escape(words)}"><table class="bw-grid">{table}</table></div></details>'
+    )
+
+
 def _json_lines(rows: Sequence[dict]) -> str:
     """Rows as JSON, a line a row, without their learning curves."""
     facts = [{key: value for key, value in row.items() if key != "curve"} for row in rows]
@@ -298,20 +305,13 @@ def _smalls(texts: Iterable[str]) -> str:
     return "".join(f"<small>{escape(text)}</small>" for text in texts)
 
 
-def _in_short(result: Result, records: dict) -> list[str]:
-    """What stands small in a cell of the grid: share left, accuracy where that is the task, place."""
-    share = [] if result.left is None else [f"{_percent(result.left)} left, {_seeds(result)}"]
-    right = result.mean("accuracy")
-    if result.tunnel == "recall" and right[2]:
-        share.append(f"accuracy {100 * right[0]:.1f} %")
-    reason = [result.state[1]] if result.state[1] else []
-    return share + reason + [_place(result, records)]
-
-
 def _facts(result: Result, records: dict) -> list[str]:
     """What stands small in a row of a table: seeds, cost, effort, place, and what is lacking."""
     best = min(float(row["entropy_mae"]) for row in result.rows)
     facts = [f"{_seeds(result)}, best {page._short(best)}", _cost(result), _effort(result)]
+    right = result.mean("accuracy")
+    if result.tunnel == "recall" and right[2]:
+        facts.append(f"accuracy {100 * right[0]:.1f} %")
     if result.left:
         nothing = page._short(result.mean("kl")[0] / result.left)
         facts.append(f"{_percent(result.left)} of the KL of knowing nothing, {nothing}, is left")
@@ -375,7 +375,7 @@ def _percent(share: float) -> str:
 
 def _pill(result: Result) -> str:
     state = result.state[0]
-    return f'<span class="bw-status bw-state-{state.replace(" ", "-")}">{STATES[state]} {state}</span>'
+    return f'<span class="bw-status bw-status-{state.replace(" ", "-")}">{STATES[state]} {state}</span>'
 
 
 def _plain_cell(result: Result) -> str:
@@ -383,9 +383,9 @@ def _plain_cell(result: Result) -> str:
 
 
 STYLE = """<style>
-div.bw-wide { overflow-x: auto; max-width: 100%; }
-div.bw-wide:focus-visible { outline: 3px solid #0072B2; }
-.bw-wide table.bw-grid { display: table; border-collapse: collapse; font-size: 0.85em; line-height: 1.4;
+.bw-ledger .bw-table { overflow-x: auto; max-width: 100%; }
+.bw-ledger .bw-table:focus-visible { outline: 3px solid #0072B2; }
+.bw-ledger .bw-table > table.bw-grid { display: table; border-collapse: collapse; font-size: 0.85em; line-height: 1.4;
   min-width: 37rem; width: 100%; margin: 0.5rem 0 1rem; text-align: left; }
 .bw-grid caption { color: var(--quiet); text-align: left; caption-side: top; }
 .bw-grid th, .bw-grid td { padding: 0.5rem 0.45rem; vertical-align: top; text-align: left;
@@ -393,36 +393,17 @@ div.bw-wide:focus-visible { outline: 3px solid #0072B2; }
 .bw-grid thead th { border-bottom: 2px solid var(--line); }
 .bw-grid tbody th { font-weight: 600; min-width: 6.5rem; position: sticky; left: 0;
   background: var(--pst-color-background, #fff); }
-.bw-grid td.bw-facts { min-width: 13rem; }
-div.bw-wide .bw-grid small { font-size: 0.85em; line-height: 1.35; }
-.bw-grid tr.bw-baseline th, .bw-grid tr.bw-baseline td { border-top: 2px solid var(--line); }
-.bw-state-solved { --fill: #d6f0e2; --mark: #0b4a2c; }
-.bw-state-close { --fill: #dcecf7; --mark: #0b3f63; }
-.bw-state-partly { --fill: #fdeec2; --mark: #5a4300; }
-.bw-state-fails { --fill: #fbd9d3; --mark: #7a1c0b; }
-.bw-state-not-settled { --fill: #e4e6ea; --mark: #33383f; }
-.bw-state-not-run-yet { --fill: #e6def5; --mark: #46307a; }
-html[data-theme="dark"] .bw-state-solved { --fill: #1d5a3d; --mark: #d6f0e2; }
-html[data-theme="dark"] .bw-state-close { --fill: #1b4c6e; --mark: #dcecf7; }
-html[data-theme="dark"] .bw-state-partly { --fill: #6b5410; --mark: #fdeec2; }
-html[data-theme="dark"] .bw-state-fails { --fill: #7a2a1c; --mark: #fbd9d3; }
-html[data-theme="dark"] .bw-state-not-settled { --fill: #454b53; --mark: #e4e6ea; }
-html[data-theme="dark"] .bw-state-not-run-yet { --fill: #4a3a70; --mark: #e6def5; }
-.bw-status[class*="bw-state-"] { background: var(--fill); color: var(--mark); }
-.bw-wide table.bw-heat { border-collapse: separate; border-spacing: 3px; table-layout: fixed; min-width: 0; }
-.bw-heat thead th:first-child { width: 30%; }
-.bw-heat caption { max-width: none; }
-.bw-heat thead th, .bw-heat tbody th { border: 0; }
-.bw-heat tbody th { min-width: 0; overflow-wrap: anywhere; position: static; }
-.bw-heat td { border: 0; overflow-wrap: anywhere; }
-.bw-heat td.bw-cell, .bw-heat td.bw-cell :is(small, a) { background: var(--fill); color: var(--mark); }
-.bw-heat td.bw-cell { border-radius: 4px; }
-.bw-heat summary { cursor: pointer; list-style: none; }
-.bw-heat summary::-webkit-details-marker { display: none; }
-.bw-heat summary b { display: block; font-size: 1.15em; font-variant-numeric: tabular-nums; }
-.bw-heat summary:focus-visible { outline: 3px solid #0072B2; outline-offset: 2px; }
-.bw-heat tr.bw-baseline th, .bw-heat tr.bw-baseline td { border: 0; border-top: 2px solid var(--line); }
-@media (max-width: 600px) { .bw-heat { font-size: 0.72em !important; } .bw-heat th, .bw-heat td { padding: 0.3rem 0.2rem !important; } }
+.bw-grid td[data-label="Cost and place"] { min-width: 13rem; }
+.bw-ledger .bw-grid small { font-size: 0.85em; line-height: 1.35; }
+.bw-grid tr:target { outline: 3px solid #0072B2; }
+.bw-status-solved { --fill: #d6f0e2; --mark: #0b4a2c; }
+.bw-status-close { --fill: #dcecf7; --mark: #0b3f63; }
+.bw-status-fails { --fill: #fbd9d3; --mark: #7a1c0b; }
+.bw-status-not-run-yet { --fill: #e6def5; --mark: #46307a; }
+html[data-theme="dark"] .bw-status-solved { --fill: #1d5a3d; --mark: #d6f0e2; }
+html[data-theme="dark"] .bw-status-close { --fill: #1b4c6e; --mark: #dcecf7; }
+html[data-theme="dark"] .bw-status-fails { --fill: #7a2a1c; --mark: #fbd9d3; }
+html[data-theme="dark"] .bw-status-not-run-yet { --fill: #4a3a70; --mark: #e6def5; }
 details.bw-run { border-bottom: 1px solid var(--line); padding: 0.2rem 0; }
 details.bw-run:target { outline: 3px solid #0072B2; }
 details.bw-run pre { max-height: 20rem; overflow: auto; font-size: 0.75em; white-space: pre-wrap; overflow-wrap: anywhere; }

@@ -174,12 +174,12 @@ class PageWeights(SphinxDirective):
 
 def words_of(record: dict) -> str:
     """The heaviest page, and when the first figures are there."""
-    heaviest = max(record["pages"], key=lambda row: row["compressed"])
+    size, page = max((row["compressed"] + row["networks"], row["page"]) for row in record["pages"])
     line, limits = record["line"], record["limits"]
     times = record["first_figure"].items()
-    figures = " and ".join(f"{s:.1f} s on {{doc}}`/{page}`" for page, s in times)
+    figures = " and ".join(f"{s:.1f} s on {{doc}}`/{name}`" for name, s in times)
     return (
-        f"The heaviest page is {{doc}}`/{heaviest['page']}` with {kilo(heaviest['compressed'])} kB;"
+        f"The heaviest page is {{doc}}`/{page}`: {kilo(size)} kB with its networks;"
         f" the limit is {kilo(limits['bytes'])} kB. Over a line of {line['bits'] / 1e6:g} Mbit/s"
         f" whose answers come after {1000 * line['delay']:.0f} ms, the first figure is there after"
         f" {figures}; the limit is {limits['seconds']:g} s."

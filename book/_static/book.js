@@ -105,7 +105,6 @@ function stack(table) {
   if (fits(table)) return;
   named(table, heads);
   table.classList.add("bw-stacked");
-  table.closest("div.bw-wide")?.classList.add("bw-end"); // nothing goes on beyond its edge
 }
 const OWN_WAY = ".bw-data, .bw-explorer, .bw-heat, .bw-rows, .bw-compared, .bw-symbols";
 function stackAll(within = document) {

@@ -16,7 +16,7 @@ from .serving import SLOW, compressing, slow_line
 
 FILE = ROOT / "book" / "weights.json"
 SITE = ROOT / "_build" / "html"
-LIMIT = 1_500_000  # bytes of a page, compressed, without the weights of networks
+LIMIT = 900_000  # bytes of a page, compressed, with the weights of its networks
 FIRST_FIGURE = 4.0  # seconds until the first figure is there, over the slow line
 TIMED = ("book/intro", "book/playground", "chapters/03_training")
 NETWORKS = ("/networks/", ".safetensors")  # where the weights of networks lie in the site
@@ -143,13 +143,18 @@ def measure(site: Path) -> dict:
     return {"limits": limits, "line": SLOW, "first_figure": seconds, "pages": pages}
 
 
+def whole(row: dict) -> int:
+    """Compressed bytes of a page with the weights of its networks."""
+    return row["compressed"] + row["networks"]
+
+
 def main(words: Sequence[str] = ()) -> int:
     """Write the record, and say which page is the heaviest."""
     record = measure(SITE)
     FILE.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
-    heaviest = max(record["pages"], key=lambda row: row["compressed"])
-    size = f"{heaviest['compressed'] / 1000:.0f} kB"
+    heaviest = max(record["pages"], key=whole)
+    size = f"{whole(heaviest) / 1000:.0f} kB"
     print(f"{len(record['pages'])} pages, the heaviest {heaviest['page']} with {size}")
     for name, seconds in record["first_figure"].items():
         print(f"first figure of {name} after {seconds} s")
-    return int(heaviest["compressed"] > LIMIT)
+    return int(whole(heaviest) > LIMIT)

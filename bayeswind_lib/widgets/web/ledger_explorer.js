@@ -1,17 +1,21 @@
-// The claim ledger as a grid: a square for every row, coloured and marked by its status. Filters dim and drop
-// squares, the grouping arranges them, and a square shows its row, taken from the tables of the page below,
+// The claim ledger as a grid: a square for every row, coloured and marked by its status. Filters drop squares,
+// the grouping arranges them, and a square shows its row, taken from the tables of the page below,
 // which are all there is without this script. On a page without the tables, a square leads to its row in the ledger.
+// Squares that stand in a table (the page of architectures) stay in its rows and columns, and its rows are put in order.
 (function () {
   "use strict";
-  const { button, element } = window.bwExplorer;
+  const { button, element, range } = window.bwExplorer;
 
-  const GROUPS = { kind: "whose number", status: "status", tunnel: "tunnel", architecture: "architecture", chapter: "chapter" };
+  const FACTS = { kind: "whose number", status: "status", tunnel: "tunnel", architecture: "architecture", chapter: "chapter" };
   const LISTED = 40; // matches that are listed by name
 
   function mount(root, id) {
     const grid = root.querySelector(".bw-squares"), squares = [...grid.querySelectorAll("a.bw-square")];
     const words = JSON.parse(root.dataset.words), order = new Map(squares.map((square, i) => [square, i]));
-    const state = { text: "", status: new Set(), kind: "", tunnel: "", architecture: "", chapter: "", by: "kind" };
+    const table = grid.querySelector("table"), listed = table && [...table.tBodies[0].rows];
+    const unit = table ? "networks" : "rows";
+    const keys = ["kind", "tunnel", "architecture", "chapter"].filter((key) => key in squares[0].dataset);
+    const state = { text: "", status: new Set(), by: table ? "" : "kind" };
     let chosen = null;
 
     // ---- what there is to choose ---------------------------------------------------------------
@@ -23,7 +27,7 @@
       const values = all(key), known = Object.keys(words[key] || {});
       return key === "chapter" ? values.sort() : values.sort((a, b) => known.indexOf(a) - known.indexOf(b) || a.localeCompare(b));
     }
-    const search = element("input", { type: "search", id: `${id}-text`, placeholder: "words of a claim, an id", oninput: () => { state.text = search.value.toLowerCase().trim(); show(); } });
+    const search = element("input", { type: "search", id: `${id}-text`, placeholder: table ? "lstm, solved" : "words of a claim, an id", oninput: () => { state.text = search.value.toLowerCase().trim(); show(); } });
     const chips = Object.keys(words.status).map((status) => {
       const chip = element("button", { type: "button", class: `bw-status bw-status-${status.replaceAll(" ", "-")}`, "aria-pressed": "false", onclick: () => {
         state.status[state.status.has(status) ? "delete" : "add"](status);
@@ -35,11 +39,12 @@
     });
     const select = (key, label, options, change) => element("label", { class: "bw-choose" }, `${label} `,
       element("select", { "data-control": key, onchange: (event) => change(event.target.value) }, ...options.map(([value, text]) => element("option", { value }, text))));
-    const picks = ["kind", "tunnel", "architecture", "chapter"].map((key) =>
-      select(key, GROUPS[key], [["", "all"], ...sorted(key).filter(Boolean).map((value) => [value, named(key, value)])], (value) => { state[key] = value; show(); }));
-    const by = select("by", "arranged by", Object.entries(GROUPS), (value) => { state.by = value; show(); });
+    const picks = keys.map((key) =>
+      select(key, FACTS[key], [["", "all"], ...sorted(key).filter(Boolean).map((value) => [value, named(key, value)])], (value) => { state[key] = value; show(); }));
+    const orders = table ? [["", "kind of network"], ["name", "name"], ...sorted("tunnel").map((value) => [value, `error: ${named("tunnel", value)}`])] : Object.entries(FACTS);
+    const by = select("by", table ? "in order of" : "arranged by", orders, (value) => { state.by = value; show(); });
     const clear = button("Clear", "clear", () => {
-      Object.assign(state, { text: "", kind: "", tunnel: "", architecture: "", chapter: "" });
+      for (const key of ["text", ...keys]) state[key] = "";
       state.status.clear();
       search.value = "";
       for (const chip of chips) chip.setAttribute("aria-pressed", "false");
@@ -49,7 +54,8 @@
     const told = element("p", { class: "bw-told", role: "status", "aria-live": "polite" });
     const list = element("ul", { class: "bw-matches" }), detail = element("div", { class: "bw-detail", tabindex: -1, "aria-live": "polite" });
     const bar = element("div", { class: "bw-bar" }, element("label", { class: "bw-choose bw-search", for: search.id }, "find ", search), ...picks, by, clear);
-    root.prepend(bar, element("div", { class: "bw-chips" }, ...chips), told);
+    root.prepend(bar, element("div", { class: "bw-chips" }, ...chips, told));
+    if (table) root.setAttribute("aria-label", "Architectures against tunnels");
     const board = element("div", { class: "bw-board" }, grid, element("div", { class: "bw-beside" }, list, detail));
     root.append(board);
 
@@ -59,20 +65,36 @@
     const fits = (square, but = "") =>
       (!state.text || state.text.split(/\s+/).every((word) => says(square).includes(word))) &&
       (but === "status" || !state.status.size || state.status.has(square.dataset.status)) &&
-      ["kind", "tunnel", "architecture", "chapter"].every((key) => !state[key] || valuesOf(square, key).includes(state[key]));
+      keys.every((key) => !state[key] || valuesOf(square, key).includes(state[key]));
 
-    function show() {
-      const left = squares.filter((square) => fits(square));
+    function group(left) {
       const groups = sorted(state.by).map((value) => [value, left.filter((square) => valuesOf(square, state.by)[0] === value)]).filter(([, found]) => found.length);
       grid.replaceChildren(...groups.map(([value, found]) => element("section", { class: "bw-group" },
         element("p", {}, named(state.by, value), element("small", {}, ` ${found.length}`)),
         element("div", { class: "bw-run" }, ...arranged(found)))));
+    }
+    // Rows and columns without a square that fits are left out; a network without a score comes last.
+    const ranks = {
+      "": (row) => listed.indexOf(row),
+      name: (row) => row.cells[0].textContent,
+    };
+    const score = (row) => Number(row.querySelector(`[data-tunnel="${state.by}"]`)?.dataset.score ?? Infinity);
+    function tabulate(left) {
+      const rank = ranks[state.by] || score, at = (square) => square.closest("td").cellIndex, columns = new Set([0, ...left.map(at)]);
+      for (const square of squares) square.hidden = !left.includes(square);
+      for (const row of table.rows) [...row.cells].forEach((cell, i) => { cell.hidden = !columns.has(i); });
+      for (const row of listed) row.hidden = !row.querySelector("a:not([hidden])");
+      table.tBodies[0].append(...[...listed].sort((a, b) => (rank(a) > rank(b)) - (rank(a) < rank(b))));
+    }
+    function show() {
+      const left = squares.filter((square) => fits(square));
+      (table ? tabulate : group)(left);
       for (const chip of chips) {
         const count = squares.filter((square) => square.dataset.status === chip.dataset.status && fits(square, "status")).length;
         chip.textContent = `${words.status[chip.dataset.status]} ${chip.dataset.status} ${count}`;
       }
       const filtered = left.length < squares.length;
-      told.textContent = filtered ? `${left.length} of ${squares.length} rows` : `${squares.length} rows: each square is one. Choose a square, or filter.`;
+      told.textContent = filtered ? `${left.length} of ${squares.length} ${unit}` : `${squares.length} ${unit}: each square is one.`;
       list.replaceChildren(...(filtered ? left.slice(0, LISTED).map(match) : []),
         ...(filtered && left.length > LISTED ? [element("li", {}, `and ${left.length - LISTED} more`)] : []));
       reachable(left.includes(chosen) ? chosen : left[0]);
@@ -120,12 +142,18 @@
       choose(square);
     });
     grid.addEventListener("keydown", (event) => {
-      const shown = [...grid.querySelectorAll("a.bw-square")], at = shown.indexOf(event.target);
+      const shown = [...grid.querySelectorAll("a.bw-square:not([hidden])")], at = shown.indexOf(event.target);
       if (at < 0) return;
-      const across = shown.findIndex((other) => other.offsetTop > shown[at].offsetTop);
-      const line = across < 0 ? 1 : shown.filter((other) => other.offsetTop === shown[at].offsetTop).length;
-      const to = { ArrowRight: at + 1, ArrowLeft: at - 1, ArrowDown: at + line, ArrowUp: at - line, Home: 0, End: shown.length - 1 }[event.key];
-      if (to === undefined) return;
+      const place = shown.map((other) => other.getBoundingClientRect()), here = place[at];
+      // Of the next line, down (1) or up (-1), the square that is least to the side.
+      function beyond(sign) {
+        const there = range(shown.length).filter((i) => sign * (place[i].top - here.top) > here.height / 2);
+        const far = (i) => Math.round(sign * (place[i].top - here.top)) * 1e4 + Math.abs(place[i].left - here.left);
+        return there.reduce((best, i) => (far(i) < far(best) ? i : best), there[0] ?? at);
+      }
+      const go = { ArrowRight: () => at + 1, ArrowLeft: () => at - 1, ArrowDown: () => beyond(1), ArrowUp: () => beyond(-1), Home: () => 0, End: () => shown.length - 1 }[event.key];
+      if (!go) return;
+      const to = go();
       event.preventDefault();
       const next = shown[Math.min(Math.max(to, 0), shown.length - 1)];
       choose(next);
@@ -142,7 +170,7 @@
       board.scrollIntoView({ block: "start" }); // on a phone the filters alone fill a screen
     }
     document.addEventListener("click", (event) => {
-      const link = event.target.closest?.('a[href^="#ledger-"]');
+      const link = event.target.closest?.('a[href^="#"]');
       const square = link && !grid.contains(link) && squares.find((other) => other.hash === link.hash);
       if (!square) return;
       event.preventDefault();
