@@ -185,3 +185,54 @@ def test_the_staircase_is_a_scrubber(open_page):
     page.mouse.click(*at(6))
     assert page.locator(".bw-explorer").get_attribute("data-pairs") == "6"
     assert float(page.locator(".bw-explorer").get_attribute("data-entropy")) == pytest.approx(2)
+    assert page.evaluate("getSelection().toString()") == ""
+
+
+def readout(page, chart: int) -> str:
+    """What stands beside the pointer in a drawing: it covers no mark that it tells of, and does not leave the drawing."""
+    box = page.locator(".bw-chart").nth(chart).locator(".bw-readout-box")
+    if not box.count():
+        return ""
+    assert box.evaluate("""box => {
+      const drawing = box.closest("svg").getBoundingClientRect(), own = box.getBoundingClientRect();
+      return own.left >= drawing.left && own.right <= drawing.right && own.top >= drawing.top && own.bottom <= drawing.bottom
+        && box.ariaHidden === "true" && !box.closest("[aria-live]");
+    }""")
+    return ", ".join(box.locator("text").all_text_contents())
+
+
+def hover(page, chart: int, across: float, act=None):
+    """Put the mouse (or another hand) at a share of a drawing's axis, which frame() sets off by 46 and 12 pixels."""
+    box = page.locator(".bw-chart").nth(chart).bounding_box()
+    (act or page.mouse.move)(box["x"] + 46 + (box["width"] - 58) * across, box["y"] + 60)
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 320)])
+def test_values_stand_under_the_pointer(open_page, theme, width):
+    page = open_page(theme, width, opens=6)
+    taken = {value for _, value in pairs_on(page)}
+    for value in range(10):
+        hover(page, 0, (value + 0.5) / 10)
+        assert readout(page, 0) == f"value {value}, " + ("ruled out" if value in taken else "probability 0.250")
+    for k in range(7):
+        hover(page, 1, (k + 0.5) / 10)
+        assert readout(page, 1) == f"after {k} pair{'s' * (k != 1)}, {math.log2(10 - k):.3f} bits" and not readout(page, 0)
+        mark = page.locator(".bw-chart").nth(1).locator("circle").nth(k).bounding_box()
+        box = page.locator(".bw-readout-box").bounding_box()
+        assert box["x"] > mark["x"] + mark["width"] or box["x"] + box["width"] < mark["x"] or (
+            box["y"] > mark["y"] + mark["height"] or box["y"] + box["height"] < mark["y"])
+    page.keyboard.press("Tab")
+    page.get_by_role("button", name="Step back").press("Enter")  # drawn anew under the pointer
+    assert readout(page, 1) == f"after 5 pairs, {math.log2(5):.3f} bits"
+    page.mouse.move(1, 1)
+    assert not page.locator(".bw-readout-box").count()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_tap_shows_the_values_until_another(open_page):
+    page = open_page("light", 390, opens=6, has_touch=True, is_mobile=True)
+    hover(page, 1, 0.25, page.touchscreen.tap)
+    assert readout(page, 1) == "after 2 pairs, 3.000 bits"
+    assert page.locator(".bw-explorer").get_attribute("data-pairs") == "2"
+    page.touchscreen.tap(5, 5)
+    assert not page.locator(".bw-readout-box").count()

@@ -228,7 +228,7 @@ SAID = """([table]) => {
   bwHmm.mountOn(root, {predictors: [bwHmm.tablePredictor("network", "transformer", table, "forecasts")]});
 }"""
 MISSES = """() => [2, 1].map((look) => [...document.querySelectorAll(`.bw-chart:nth-child(2) .bw-line.bw-look-${look}`)]
-  .flatMap((line) => line.getAttribute("d").slice(1).split("L").map((point) => +point.split(" ")[1])))"""
+  .flatMap((line) => (line.getAttribute("d").match(/[^ML]+/g) || []).map((point) => +point.split(" ")[1])))"""
 
 
 def test_forecasts_and_their_errors_are_the_librarys(open_page):
@@ -248,10 +248,124 @@ def test_forecasts_and_their_errors_are_the_librarys(open_page):
         np.testing.assert_allclose(heights / heights.sum(), row, atol=1e-6)
     for found, row in zip(page.evaluate(MISSES), (short, torch.tensor(says, dtype=torch.float64).expand(9, 3)), strict=True):
         kl = bw.scoring.kl_bits(exact, row.log2())
-        kl = kl[kl > 1e-12].clamp(1e-5, 1).log10().numpy()  # none where a filter is exact
+        kl = kl[kl > 1e-5].clamp(max=1).log10().numpy()  # none where a filter is exact
         slope, offset = np.polyfit(kl, found, 1)
         np.testing.assert_allclose(found, slope * kl + offset, atol=1e-6)
-        assert slope == pytest.approx(-(230 - 40 - 28) / 5)
+        assert slope == pytest.approx(-(230 - 40 - 28) / 5.8)
+
+
+def test_what_lies_below_the_axis_is_an_open_mark_below_it(open_page):
+    """Fast chain 1, window 2: some of its divergences are far below 1e-5 bits, and not drawn as if they were that."""
+    page, drawn = open_page(), widget.draw_chain(1)
+    page.evaluate(SAID.replace('"slow"', '"fast"'), [{}])
+    page.get_by_role("slider", name="Observations").fill("9")
+    T, E = (torch.tensor([drawn[n]], dtype=torch.float64) / 100 for n in ("transition", "emission"))
+    symbols = torch.tensor([drawn["symbols"][:9]])
+    short = baselines.WindowFilter(bw.tunnels.HMM(3, 3, 9), 2).belief(T, E, symbols)
+    kl = bw.scoring.kl_bits((forward_filter(T, E, symbols) @ T @ E)[0], (short @ T @ E)[0].log2())
+    kl = kl[kl > 1e-12]
+    assert (kl < 1e-5).any() and (kl > 1e-5).any()
+    curve = page.locator(".bw-chart").nth(1)
+    marks = curve.locator(".bw-mark").evaluate_all("""all => all.map(mark => [mark.classList.contains("bw-open-mark"),
+      getComputedStyle(mark).fill === getComputedStyle(document.body).backgroundColor || getComputedStyle(mark).fill === "rgb(255, 255, 255)",
+      mark.getBBox().y + mark.getBBox().height / 2])""")
+    tick = curve.locator("text", has_text="below").evaluate("e => e.getBBox().y + e.getBBox().height / 2")
+    assert [mark[0] for mark in marks] == [mark[1] for mark in marks] == (kl < 1e-5).tolist()
+    assert all(abs(height - tick) < 5 for open_mark, _, height in marks if open_mark)
+    assert page.evaluate(MISSES)[0] == pytest.approx([height for open_mark, _, height in marks if not open_mark])
+
+
+# ---- a hand at the drawings -----------------------------------------------------------------------------
+
+
+def forecasts(open_page, *args, **settings):
+    """A page on which a network says [0.5, 0.3, 0.2] all the time, 7 observations of slow chain 1."""
+    page, drawn = open_page(*args, **settings), widget.draw_chain(1, *widget.CHAINS[SLOW])
+    page.evaluate(SAID, [{f"1 slow {','.join(map(str, drawn['symbols'][: t + 1]))}": [0.5, 0.3, 0.2] for t in range(20)}])
+    page.get_by_role("slider", name="Observations").fill("7")
+    return page
+
+
+def at(page, chart: int, across: float) -> tuple[float, float]:
+    """A place on the page: a share of a drawing's axis, which frame() sets off by 46 and 12 pixels."""
+    box = page.locator(".bw-chart").nth(chart).bounding_box()
+    return box["x"] + 46 + (box["width"] - 58) * across, box["y"] + 60
+
+
+def seen(page) -> int:
+    return int(page.locator(".bw-explorer").get_attribute("data-seen"))
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 320)])
+def test_values_stand_under_the_pointer(open_page, theme, width):
+    page = forecasts(open_page, theme, width)
+    words = page.locator(".bw-readout-box text")
+    heights = page.locator(".bw-chart").nth(0).locator(".bw-bar").evaluate_all("all => all.map(e => +e.getAttribute('height'))")
+    short, said, exact = (np.array(heights).reshape(3, 3) / sum(heights[2::3])).T
+    for v in range(3):
+        page.mouse.move(*at(page, 0, (v + 0.5) / 3))
+        assert words.all_text_contents() == [f"next observation {v}", f"exact {exact[v]:.3f}", f"last 2 {short[v]:.3f}", f"transformer {said[v]:.3f}"]
+    kl = [float(n) for n in re.findall(r"KL divergence from it: ([\d.]+) bits .*?, ([\d.]+) bits", state(page)["status"])[0]]
+    for step in range(1, 8):
+        page.mouse.move(*at(page, 1, (step - 0.3) / 20))
+        first, *rows = words.all_text_contents()
+        assert first == f"after {step} observation{'s' * (step != 1)}"
+        assert [row.rpartition(" ")[0].rsplit(" ", 1)[0] for row in rows] == ["last 2", "transformer"]
+        assert page.locator(".bw-readout-box").evaluate("""box => {
+          const svg = box.closest("svg"), own = box.getBoundingClientRect(), all = svg.getBoundingClientRect(), step = %d;
+          const marks = [2, 1].flatMap(look => [...svg.querySelectorAll(`.bw-mark.bw-look-${look}`)].slice(look === 2 ? step - 3 : step - 1)
+            .slice(0, look === 2 && step < 3 ? 0 : 1)).map(mark => mark.getBoundingClientRect());
+          const apart = mark => mark.right <= own.left || mark.left >= own.right || mark.bottom <= own.top || mark.top >= own.bottom;
+          return marks.length > 0 && marks.every(apart) && own.left >= all.left && own.right <= all.right && own.top >= all.top && own.bottom <= all.bottom;
+        }""" % step)
+    assert [float(row.split()[-2]) for row in rows] == kl
+    page.mouse.move(1, 1)
+    assert not page.locator(".bw-readout-box").count()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_the_curve_is_a_scrubber(open_page):
+    """A mouse drags along it and selects no word; a tap goes there; a finger takes the point of now and may scroll elsewhere."""
+    page = forecasts(open_page)
+    page.mouse.move(*at(page, 1, 0.33))
+    page.mouse.down()
+    for step in (9, 20, 3):
+        page.mouse.move(*at(page, 1, (step - 0.3) / 20))
+        assert seen(page) == step
+        assert page.locator(".bw-readout-box text").first.text_content() == f"after {step} observations"
+    x, y = at(page, 1, 0.2)
+    page.mouse.move(x, y + 140)  # over the ticks
+    assert page.evaluate("getSelection().toString()") == ""
+    page.mouse.up()
+    page.mouse.move(*at(page, 1, 0.9))
+    assert seen(page) == 4
+    page.mouse.click(*at(page, 1, 12 / 20))
+    assert seen(page) == 12
+    page.get_by_role("slider", name="Observations").press("ArrowRight")
+    assert seen(page) == 13
+
+
+FINGER = """([kind, x, y]) => {
+  const box = document.querySelectorAll(".bw-chart")[1], touch = new Touch({identifier: 1, target: box, clientX: x, clientY: y});
+  const moves = {start: "pointerdown", move: "pointermove", end: "pointerup"};
+  box.setPointerCapture = () => {};
+  box.dispatchEvent(new PointerEvent(moves[kind], {pointerId: 2, pointerType: "touch", clientX: x, clientY: y, bubbles: true, cancelable: true}));
+  return !box.dispatchEvent(new TouchEvent(`touch${kind}`, {changedTouches: [touch], bubbles: true, cancelable: true}));
+}"""
+
+
+def test_a_finger_scrubs_from_the_point_of_now(open_page):
+    page = forecasts(open_page, "light", 390, has_touch=True, is_mobile=True)
+    assert page.evaluate(FINGER, ["start", *at(page, 1, 6.7 / 20)])  # does not scroll the page
+    page.evaluate(FINGER, ["move", *at(page, 1, 14.7 / 20)])
+    assert seen(page) == 15
+    page.evaluate(FINGER, ["end", *at(page, 1, 14.7 / 20)])
+    assert not page.evaluate(FINGER, ["start", *at(page, 1, 3.7 / 20)])  # far from it: the page scrolls
+    page.evaluate(FINGER, ["move", *at(page, 1, 2.7 / 20)])
+    assert seen(page) == 15
+    page.evaluate(FINGER, ["end", *at(page, 1, 2.7 / 20)])
+    page.touchscreen.tap(*at(page, 1, 4.7 / 20))
+    assert seen(page) == 5 and page.locator(".bw-readout-box text").first.text_content() == "after 5 observations"
 
 
 def test_forecasts_change_with_the_memory_and_their_chains_come_round(open_page):

@@ -6,8 +6,8 @@
   "use strict";
 
   const {
-    axes, button, chipInFocus, count, dragging, element, entropyBits: entropy, frame, generator, handOn, player, radios, range,
-    shuffled, slider, statusLine, text, trail, watchWidth,
+    axes, button, chipInFocus, count, element, entropyBits: entropy, frame, generator, handOn, player, radios, range, readout,
+    scrubber, shuffled, slider, statusLine, text, trail, watchWidth,
   } = bwExplorer;
 
   // ---- the mathematics -----------------------------------------------------------------------
@@ -115,10 +115,7 @@
       element("p", { class: "bw-label", id: `${id}-keys` }, "Choose the key to ask"), keyRow,
       element("p", { class: "bw-label", id: `${id}-values` }, "Or choose the value that follows"), valueRow, pairs);
 
-    // The staircase is a scrubber: a mouse takes it anywhere, a finger at the point that stands for now; a tap goes there.
-    const goTo = (event) => change(() => episode.go(stairs.pairsAt(event)));
-    dragging(stairs, (event) => (event.pointerType === "mouse" || stairs.isNow(event) ? (goTo(event), true) : null), goTo);
-    stairs.addEventListener("click", goTo);
+    scrubber(stairs, (pairs) => change(() => episode.go(pairs)));
 
     function start(nValues, replacement, seed) {
       episode = new Episode(nValues, replacement, seed);
@@ -238,7 +235,7 @@
         f.svg.append(rect, area);
         return [rect, area];
       });
-      Object.assign(box, { bars: n, frame: f, toY });
+      Object.assign(box, { bars: n, frame: f, toY, step });
     }
     box.choose = (value) => { if (row && row[value] > 0) choose(value); };
     box.frame.svg.setAttribute("aria-label", label);
@@ -250,6 +247,9 @@
       area.classList.toggle("bw-open", p > 0);
     });
     trail(box, box.frame.svg, ".bw-bar", episode.seed);
+    readout(box, (row || []).map((p, value) => ({
+      x: box.frame.left + (value + 0.5) * box.step, ys: [box.toY(p)], lines: [`value ${value}`, p ? `probability ${p.toFixed(3)}` : "ruled out"],
+    })));
   }
 
   function barWords(episode, row) {
@@ -269,13 +269,11 @@
     const top = Math.log2(n) * 1.06, last = episode.limit;
     const toY = (h) => f.bottom - (h / top) * (f.bottom - f.top);
     const toX = (i) => f.left + (i / last) * (f.right - f.left);
-    const ticks = range(Math.floor(top) + 1), nowX = () => (toX(k) + toX(k + 1)) / 2;
-    const across = (event) => event.clientX - box.getBoundingClientRect().left;
-    box.pairsAt = (event) => Math.max(0, Math.min(last, Math.floor(((across(event) - f.left) / (f.right - f.left)) * last)));
-    box.isNow = (event) => Math.abs(across(event) - nowX()) < 24;
+    const ticks = range(Math.floor(top) + 1), middle = (i) => (toX(i) + toX(i + 1)) / 2;
+    box.steps = { at: (x) => Math.max(0, Math.min(last, Math.floor(((x - f.left) / (f.right - f.left)) * last))), now: middle(k) };
     axes(f, ticks, toY, "entropy (bits)", "pairs shown before the question");
     const stride = Math.max(1, Math.ceil(last / Math.max(2, (f.right - f.left) / 42)));
-    for (let i = 0; i < last; i += stride) f.svg.append(text((toX(i) + toX(i + 1)) / 2, f.bottom + 17, String(i)));
+    for (let i = 0; i < last; i += stride) f.svg.append(text(middle(i), f.bottom + 17, String(i)));
     const stair = (hs) => hs.map((h, i) => `${i ? "L" : "M"}${toX(i)} ${toY(h)}H${toX(i + 1)}`).join("");
     if (!episode.replacement) { // with distinct keys the way down is known beforehand
       const ahead = range(last).map((i) => Math.log2(n - i));
@@ -283,13 +281,14 @@
     }
     f.svg.append(element("path", { d: stair(heights), class: "bw-stairs" }));
     heights.forEach((h, i) => f.svg.append(element("circle", {
-      cx: (toX(i) + toX(i + 1)) / 2, cy: toY(h), r: i === k ? 6 : 3.5, class: i === k ? "bw-now" : "bw-past",
+      cx: middle(i), cy: toY(h), r: i === k ? 6 : 3.5, class: i === k ? "bw-now" : "bw-past",
     })));
     if (rows) {
-      const h = heights[k], right = (toX(k) + toX(k + 1)) / 2 > f.right - 70;
-      const y = Math.max(toY(h) - 10, 27), x = (toX(k) + toX(k + 1)) / 2 + (right ? -10 : 10);
+      const h = heights[k], right = middle(k) > f.right - 70;
+      const y = Math.max(toY(h) - 10, 27), x = middle(k) + (right ? -10 : 10);
       f.svg.append(text(y < 36 && !right ? Math.max(x, 110) : x, y, bits(h), right ? "end" : "start", "bw-number")); // beside the title
     }
+    readout(box, heights.map((h, i) => ({ x: middle(i), ys: [toY(h)], lines: [`after ${count(i, "pair")}`, bits(h)] })));
   }
 
   bwExplorer.start("bijection", "Bijection explorer", mount, { posterior, entropy, Episode });

@@ -145,6 +145,51 @@
     for (const end of ["pointerup", "pointercancel"]) box.addEventListener(end, () => { held = null; });
   }
 
+  // A curve over steps is a scrubber: a mouse takes it anywhere, a finger at the point that stands for now; a tap goes there. Its
+  // drawing leaves in box.steps which step is `at` a place across, and where `now` is.
+  function scrubber(box, go) {
+    const across = (event) => event.clientX - box.getBoundingClientRect().left;
+    const goTo = (event) => go(box.steps.at(across(event)));
+    dragging(box, (event) => (event.pointerType === "mouse" || Math.abs(across(event) - box.steps.now) < 24 ? (goTo(event), true) : null), goTo);
+    box.addEventListener("click", goTo);
+    box.classList.add("bw-scrubber");
+  }
+
+  // The values under the pointer, in words beside the nearest of `marks`: {x, ys, lines}, which stands at x and at the heights ys.
+  // Called at every drawing. A finger leaves the words there until it taps elsewhere or scrolls; nobody hears them.
+  function readout(box, marks) {
+    if (!box.marks) {
+      const at = (event) => {
+        const { left, top } = box.getBoundingClientRect();
+        box.pointer = event && [event.clientX - left, event.clientY - top];
+        showReadout(box);
+      };
+      for (const kind of ["pointerdown", "pointermove"]) box.addEventListener(kind, at);
+      box.addEventListener("pointerleave", (event) => { if (event.pointerType === "mouse") at(null); });
+      box.addEventListener("pointercancel", () => at(null));
+      document.addEventListener("pointerdown", (event) => { if (!box.contains(event.target)) at(null); });
+    }
+    box.marks = marks;
+    showReadout(box);
+  }
+
+  function showReadout(box) {
+    const svg = box.querySelector("svg"), across = (mark) => Math.abs(mark.x - box.pointer[0]);
+    svg.querySelector(".bw-readout-box")?.remove();
+    if (!box.pointer || !box.marks.length) return;
+    const nearest = box.marks.reduce((best, mark) => (across(mark) < across(best) ? mark : best)), { x, ys, lines } = nearest, high = Math.min(...ys);
+    const words = lines.map((line, i) => text(8, 17 + 15 * i, line, "start"));
+    const group = element("g", { class: "bw-readout-box", "aria-hidden": "true" }, ...words);
+    svg.append(group);
+    const wide = Math.max(...words.map((line) => line.getBBox().width)) + 16, tall = 15 * lines.length + 9;
+    group.prepend(element("rect", { width: wide, height: tall, rx: 4 }));
+    const { width, height } = svg.viewBox.baseVal, inside = (place, size, all) => Math.max(1, Math.min(place, all - size - 1));
+    const under = ([left, top], mark) => mark.ys.filter((y) => mark.x > left - 7 && mark.x < left + wide + 7 && y > top - 7 && y < top + tall + 7).length;
+    const covered = (place) => box.marks.reduce((sum, mark) => sum + (mark === nearest ? 99 : 1) * under(place, mark), 0);
+    const places = [x + 12, x - 12 - wide, x - wide / 2].flatMap((left) => [high - tall - 10, high - tall / 2, 1, height].map((top) => [inside(left, wide, width), inside(top, tall, height)]));
+    group.setAttribute("transform", `translate(${places.reduce((best, place) => (covered(place) < covered(best) ? place : best))})`);
+  }
+
   // What is drawn between two presses of a hand, two keys or two steps of Play counts as one drawing.
   let turn = 0;
   for (const kind of ["pointerdown", "keydown"]) document.addEventListener(kind, () => { turn += 1; }, true);
@@ -302,7 +347,7 @@
 
   window.bwExplorer = {
     arrive, axes, button, chipInFocus, count, dragging, element, entropyBits, frame, gaussianEntropyBits, gaussianKlBits, generator, handOn,
-    klBits, land, lineBelief, linePredict, normal, number, player, radios, range, roundUp, shuffled, slider, softmax, start, statusLine, tenth, text, trace, trail, watchWidth,
+    klBits, land, lineBelief, linePredict, normal, number, player, radios, range, readout, roundUp, scrubber, shuffled, slider, softmax, start, statusLine, tenth, text, trace, trail, watchWidth,
     within,
   };
 })();

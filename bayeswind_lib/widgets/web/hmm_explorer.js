@@ -11,7 +11,7 @@
 
   const {
     axes, button, chipInFocus, count, element, entropyBits: entropy, frame, generator, handOn, klBits: divergence, player,
-    radios, range, slider, statusLine, text, trace, trail, watchWidth,
+    radios, range, readout, scrubber, slider, statusLine, text, trace, trail, watchWidth,
   } = bwExplorer;
   const SIZE = 3, LENGTH = 20; // states and symbols; symbols that nature draws
   const CHAINS = { fast: { kappa: 0, least: 5 }, slow: { kappa: 20, least: 1 } };
@@ -225,6 +225,8 @@
 
   const bits = (value) => (value < 5e-7 ? "0 bits" : value < 1e-3 ? `${value.toExponential(1)} bits` : `${value.toFixed(3)} bits`);
   const chance = (p) => p.toFixed(3);
+  // A label beside a number: "exact", "last 2".
+  const brief = ({ label }) => label.replace(/^exact .*/, "exact").replace(/^last (?:(\d+) )?\w+$/, (_, n = 1) => `last ${n}`);
 
   // ---- the explorer --------------------------------------------------------------------------
 
@@ -338,6 +340,7 @@
       told.textContent = words;
     }
 
+    scrubber(curve, (steps) => change(() => { episode.seen = steps; }));
     if (joined === ofPage) live.push(update);
     update();
     watchWidth(root, curve, update);
@@ -413,6 +416,9 @@
     });
   }
 
+  // The step of a curve that is nearest to a place across.
+  const nearestStep = (toX) => (x) => range(LENGTH + 1).reduce((best, t) => (Math.abs(toX(t) - x) < Math.abs(toX(best) - x) ? t : best));
+
   // On a phone the drawings and the buttons below them fit into one view.
   const highFor = (height) => (window.innerWidth < 500 ? 170 : height);
 
@@ -436,6 +442,10 @@
       }));
     }
     trail(box, f.svg, ".bw-look-0", `${seed} ${chain}`);
+    readout(box, states.map((s) => ({
+      x: f.left + (s + 0.5) * step, ys: all.map((one) => toY(one.rows[n][s])),
+      lines: [`${below} ${s}`, ...all.map((one) => `${brief(one)} ${chance(one.rows[n][s])}`)],
+    })));
   }
 
   function drawEntropy(box, all) {
@@ -454,29 +464,45 @@
       points.forEach((point, t) => f.svg.append(look || t === n ? mark(look, point, t === n ? 4.5 : 2.6)
         : element("circle", { cx: point[0], cy: point[1], r: 2.6, class: "bw-past" })));
     });
+    box.steps = { at: nearestStep(toX), now: toX(n) };
+    readout(box, range(n + 1).map((t) => ({
+      x: toX(t), ys: heights.map((hs) => toY(hs[t])),
+      lines: [`after ${count(t, "symbol")}`, ...all.map((one, i) => `${brief(one)} ${bits(heights[i][t])}`)],
+    })));
   }
 
   // How far every forecast so far is from the exact one, on one scale for all chains: a line down is ten
-  // times nearer. What is nearer than the lowest line lies on it; where a filter is exact it has no point.
-  const FLOOR = -5, EXACT = 1e-12;
+  // times nearer. What is nearer than the line of FLOOR is an open mark below it; where a filter is exact it has no point.
+  const FLOOR = -5, BELOW = -5.8, EXACT = 1e-12;
 
   function drawMisses(box, all) {
     const n = all[0].rows.length - 1;
     const gaps = all.slice(1).map((one) => one.rows.slice(1).map((row, t) => divergence(all[0].rows[t + 1], row)));
     const told = gaps.map((row, i) => `${all[i + 1].label} ${row.map(bits).join(", ") || "nothing yet"}`).join("; ");
     const f = frame(box, highFor(230), `KL divergence from the exact forecast after 1 to ${n} observations, logarithmic: ${told}.`);
-    const place = (power) => f.bottom - ((power - FLOOR) / -FLOOR) * (f.bottom - f.top);
-    const toY = (gap) => place(Math.min(0, Math.max(FLOOR, Math.log10(gap))));
+    const place = (power) => f.bottom - ((power - BELOW) / -BELOW) * (f.bottom - f.top);
+    const tiny = (gap) => gap < 10 ** FLOOR;
+    const toY = (gap) => place(tiny(gap) ? BELOW : Math.min(0, Math.log10(gap)));
     const toX = (step) => f.left + ((step - 0.3) / LENGTH) * (f.right - f.left);
-    axes(f, [0, -1, -2, -3, -4, -5], place, "KL divergence from exact (bits)", "observation",
-      (power) => (power < -3 ? `10\u207b${"\u2074\u2075"[-4 - power]}` : String(10 ** power)));
+    axes(f, [0, -1, -2, -3, -4, -5, BELOW], place, "KL divergence from exact (bits)", "observation",
+      (power) => (power === BELOW ? "below" : power < -3 ? `10\u207b${"\u2074\u2075"[-4 - power]}` : String(10 ** power)));
     for (const step of [1, 5, 10, 15, 20]) f.svg.append(text(toX(step), f.bottom + 17, String(step)));
     gaps.forEach((row, i) => {
       const look = all[i + 1].look, steps = range(n).filter((t) => row[t] > EXACT);
-      const points = steps.map((t) => [toX(t + 1), toY(row[t])]);
-      f.svg.append(element("path", { d: trace(points), class: `bw-line bw-look-${look}` }),
-        ...points.map((point, at) => mark(look, point, steps[at] === n - 1 ? 5 : 2.8)));
+      const inside = steps.map((t) => !tiny(row[t])), points = steps.map((t) => [toX(t + 1), toY(row[t])]);
+      const line = points.map(([x, y], at) => (inside[at] ? `${inside[at - 1] ? "L" : "M"}${x} ${y}` : "")).join("");
+      f.svg.append(element("path", { d: line, class: `bw-line bw-look-${look}` }),
+        ...points.map((point, at) => {
+          const one = mark(look, point, steps[at] === n - 1 ? 5 : 2.8);
+          one.classList.toggle("bw-open-mark", !inside[at]);
+          return one;
+        }));
     });
+    box.steps = { at: nearestStep(toX), now: toX(n) };
+    readout(box, range(n).map((t) => ({
+      x: toX(t + 1), ys: gaps.map((row) => toY(row[t])),
+      lines: [`after ${count(t + 1, "observation")}`, ...gaps.map((row, i) => `${brief(all[i + 1])} ${bits(row[t])}`)],
+    })));
   }
 
   bwExplorer.start("hmm", "Hidden chain explorer", mount, {
