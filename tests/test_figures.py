@@ -20,7 +20,7 @@ from _support import ROOT
 import bayeswind_lib as bw
 from bayeswind_lib import figures, stats
 from bayeswind_lib.figures import frame, words
-from bayeswind_lib.figures.style import line_style
+from bayeswind_lib.figures.style import COLOURS, PALETTE, line_style
 
 from bayeswind_figures import NARROW, NUMBERS, layouts, numbers_in, words_in
 
@@ -654,3 +654,52 @@ def test_words_in_lines_keep_their_edge_in_any_font():
     for node in broken:
         assert "text-anchor: end" in sheets.get(node.get("class"), node.get("style") or "") and node.get("transform") is None
     assert len({node.get("x") for node in broken}) == 2  # an edge in each layout
+
+
+def steps_of(labels, n: int = 12) -> dict:
+    """Curves that end at different heights, by label."""
+    return {label: np.linspace(1, i / 10, n) for i, label in enumerate(labels)}
+
+
+def narrow_words(plot) -> tuple:
+    """The axes of the narrow layout, the boxes of the labels beside them by what they say, and its legends."""
+    (axes,) = plot.narrow.axes
+    plot.narrow.canvas.draw()
+    return axes, {text.get_text().replace("\n", " "): text.get_window_extent() for text in axes.texts}, plot.narrow.legends
+
+
+def test_curves_are_labelled_at_their_ends_on_a_phone_too():
+    """Beside the axes and inside the figure, in the order of the ends, none on another; the axes keep two fifths of the width."""
+    labels = ["window filter, slow chains", "transformer, slow chains", "window filter, fast chains", "transformer"]
+    axes, boxes, legends = narrow_words(figures.lines(steps_of(labels)))
+    assert not legends and list(boxes) == labels
+    box, right = axes.get_window_extent(), axes.figure.bbox.x1
+    assert box.width > 0.4 * axes.figure.bbox.width
+    assert all(box.x1 < one.x0 and one.x1 <= right for one in boxes.values())
+    places = [boxes[label] for label in labels]  # from the lowest end to the highest
+    assert all(low.y1 <= high.y0 for low, high in zip(places, places[1:], strict=False))
+    samples = [line for line in axes.artists + list(axes.get_children()) if getattr(line, "get_label", str)() == "_sample"]
+    assert {sample.get_color() for sample in samples} == set(COLOURS[: len(labels)])
+
+
+@pytest.mark.parametrize("labels", [
+    [f"one of many filters that remember {i}" for i in range(6)],  # higher together than the axes
+    ["incomprehensibilities", "transformer"],  # a word wider than the room
+])  # fmt: skip
+def test_labels_without_room_stand_below_on_a_phone(labels):
+    _, boxes, (legend,) = narrow_words(figures.lines(steps_of(labels)))
+    assert not boxes and [text.get_text() for text in legend.get_texts()] == labels
+
+
+def test_a_family_of_dotted_lines_has_a_shade_for_each():
+    """Four windows: away from the ground step by step, in both themes; each is a line of its own in both layouts."""
+    windows = {f"window {w}": 1 + 6 * i for i, w in enumerate((1, 2, 4, 8))}
+    plot = figures.lines(steps_of(windows), dotted=windows, looks=windows)
+    for figure in (plot.figure, plot.narrow):
+        drawn = [line.get_color() for line in figure.axes[0].lines if line.get_label() in windows]
+        assert len(set(drawn)) == 4
+    for theme, ground in (("light", 1.0), ("dark", luminance("#14181e"))):
+        sheet = STYLESHEET.partition(f'html[data-theme="{theme}"]')[2].partition("}")[0]
+        found = [luminance(re.search(rf"--bw-{PALETTE[colour.lower()]}: (#\w+);", sheet)[1]) for colour in drawn]
+        contrast = [max(ground + 0.05, one + 0.05) / min(ground + 0.05, one + 0.05) for one in found]
+        assert contrast[0] >= 3 and all(far >= 1.2 * near for near, far in zip(contrast, contrast[1:], strict=False)), (theme, contrast)

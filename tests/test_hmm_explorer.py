@@ -311,13 +311,13 @@ def test_values_stand_under_the_pointer(open_page, theme, width):
         first, *rows = words.all_text_contents()
         assert first == f"after {step} observation{'s' * (step != 1)}"
         assert [row.rpartition(" ")[0].rsplit(" ", 1)[0] for row in rows] == ["last 2", "transformer"]
-        assert page.locator(".bw-readout-box").evaluate("""box => {
-          const svg = box.closest("svg"), own = box.getBoundingClientRect(), all = svg.getBoundingClientRect(), step = %d;
+        assert page.locator(".bw-readout-box").evaluate("""(box, step) => {
+          const svg = box.closest("svg"), own = box.getBoundingClientRect(), all = svg.getBoundingClientRect();
           const marks = [2, 1].flatMap(look => [...svg.querySelectorAll(`.bw-mark.bw-look-${look}`)].slice(look === 2 ? step - 3 : step - 1)
             .slice(0, look === 2 && step < 3 ? 0 : 1)).map(mark => mark.getBoundingClientRect());
           const apart = mark => mark.right <= own.left || mark.left >= own.right || mark.bottom <= own.top || mark.top >= own.bottom;
           return marks.length > 0 && marks.every(apart) && own.left >= all.left && own.right <= all.right && own.top >= all.top && own.bottom <= all.bottom;
-        }""" % step)
+        }""", step)
     assert [float(row.split()[-2]) for row in rows] == kl
     page.mouse.move(1, 1)
     assert not page.locator(".bw-readout-box").count()

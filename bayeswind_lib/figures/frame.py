@@ -13,6 +13,7 @@ from bayeswind_lib.figures.words import number
 
 DECADES = 6  # a logarithmic axis shows at most so many below its largest number
 LABEL_WIDTH = 15  # characters of a label before it is broken into lines
+LABEL_WIDTH_NARROW = 12  # on a phone
 LETTERS = 11  # of an axis label, per inch
 LEGEND_LINE = 0.21  # inches
 LINE_HEIGHT = 0.068  # of a line of text, as a share of the axes' height
@@ -188,33 +189,37 @@ def listed(which: np.ndarray, names: list[str]) -> str:
 def label_ends(axes, lines: list, heights: list[float]) -> None:
     """Write each line's label to the right of the axes, near its last point and none on another.
 
+    On a phone, where they would meet there, they are named under the axes.
+
     Args:
         axes: with its final scale and limits.
         lines: matplotlib lines that carry their label.
         heights: where each line ends, in the data's units.
     """
-    if is_narrow(axes):
-        label_below(axes, lines)
-        return
-    texts = ["\n".join(textwrap.wrap(str(line.get_label()), LABEL_WIDTH)) for line in lines]
+    narrow = is_narrow(axes)
+    width, start, step, size = (LABEL_WIDTH_NARROW, 1.04, 0.05, 10) if narrow else (LABEL_WIDTH, 1.025, 0.035, 11.5)
+    texts = ["\n".join(textwrap.wrap(str(line.get_label()), width, break_long_words=not narrow)) for line in lines]
     to_axes = axes.transData + axes.transAxes.inverted()
     wanted = [float(to_axes.transform((axes.get_xlim()[1], height))[1]) for height in heights]
     sizes = [LINE_HEIGHT * (text.count("\n") + 1) + 0.02 for text in texts]
+    if narrow and (sum(sizes) > 1 or max(len(row) for text in texts for row in text.split("\n")) > width):
+        label_below(axes, lines)
+        return
     for line, text, middle in zip(lines, texts, spread(wanted, sizes), strict=True):
-        sample = type(line)([1.025, 1.06, 1.095], [middle] * 3)
+        sample = type(line)([start, start + step, start + 2 * step], [middle] * 3)
         sample.update_from(line)
         sample.set(transform=axes.transAxes, clip_on=False, label="_sample", markevery=[1])
         sample.set_linewidth(min(line.get_linewidth(), 2.5))
         axes.add_artist(sample)
         axes.text(
-            1.12,
+            start + 2.7 * step,
             middle,
             text,
             transform=axes.transAxes,
             va="center",
             ha="left",
             color=DARK,
-            fontsize=11.5,
+            fontsize=size,
             linespacing=1.05,
         )
 

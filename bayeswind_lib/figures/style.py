@@ -21,6 +21,9 @@ NAMES = ("blue", "vermilion", "green", "purple", "orange", "sky")
 PALETTE = {colour.lower(): name for colour, name in zip(COLOURS, NAMES, strict=True)} | {
     DARK.lower(): "fig-ink", GREY.lower(): "fig-quiet", GRID.lower(): "fig-grid", GROUND.lower(): "fig-ground",
 }  # fmt: skip
+# A colour that comes back is a darker one of its kind (lighter on a dark page): a family of references, such as filters that remember more and more.
+SHADES = {COLOURS[1]: ("#B03A14", "#7F2418", "#4F1712")}
+PALETTE |= {shade.lower(): f"{PALETTE[colour.lower()]}-{i}" for colour, shades in SHADES.items() for i, shade in enumerate(shades, 2)}
 RAMP = (COLOURS[0], COLOURS[3], COLOURS[4])  # from a small number to a large one, to be seen on every ground
 FAMILY = "var(--bw-sans, sans-serif)"  # of a drawing on a page; laid out with DejaVu Sans, which is wider
 # The exact posterior, wherever it is drawn. No other line is dashed.
@@ -93,7 +96,9 @@ def line_style(index: int, dotted: bool = False, of: int = 1) -> dict:
     Earlier lines are wider, so that a line that lies on another does not hide it.
     """
     colour = COLOURS[index % len(COLOURS)]
-    again = index // len(COLOURS)  # a colour that comes back brings another marker
+    again = index // len(COLOURS)  # a colour that comes back brings another marker, and has another shade
+    shades = (colour, *SHADES.get(colour, ()))
+    colour = shades[min(again, len(shades) - 1)]
     return {
         "color": colour,
         "marker": MARKERS[(index + again) % len(MARKERS)],
