@@ -31,6 +31,17 @@ FOCUS = """() => {
   };
 }"""
 
+# Whether the words beside the pointer stay in their drawing, are heard by nobody and cover no point that they tell of.
+CLEAR = """box => {
+  const drawing = box.closest("svg").getBoundingClientRect(), own = box.getBoundingClientRect(), chart = box.closest(".bw-chart");
+  const told = [...box.querySelectorAll("text")].map(line => line.textContent).join();
+  const mark = chart.marks.find(one => one.lines.join() === told), x = drawing.left + mark.x;
+  return own.left >= drawing.left && own.right <= drawing.right && own.top >= drawing.top && own.bottom <= drawing.bottom
+    && mark.ys.every(y => x < own.left || x > own.right || drawing.top + y < own.top || drawing.top + y > own.bottom)
+    && box.ariaHidden === "true" && !box.closest("[aria-live]");
+}"""
+
+
 @contextlib.contextmanager
 def explorer_opener(name: str, browser, folder: Path) -> Iterator[Callable]:
     """A function that opens the explorer from a folder; any error on the page fails the test.

@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 import torch
-from _support_explorer import explorer_opener
+from _support_explorer import CLEAR, explorer_opener
 
 import bayeswind_lib as bw
 
@@ -193,11 +193,7 @@ def readout(page, chart: int) -> str:
     box = page.locator(".bw-chart").nth(chart).locator(".bw-readout-box")
     if not box.count():
         return ""
-    assert box.evaluate("""box => {
-      const drawing = box.closest("svg").getBoundingClientRect(), own = box.getBoundingClientRect();
-      return own.left >= drawing.left && own.right <= drawing.right && own.top >= drawing.top && own.bottom <= drawing.bottom
-        && box.ariaHidden === "true" && !box.closest("[aria-live]");
-    }""")
+    assert box.evaluate(CLEAR)
     return ", ".join(box.locator("text").all_text_contents())
 
 

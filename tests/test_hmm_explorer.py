@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 import torch
-from _support_explorer import explorer_opener
+from _support_explorer import CLEAR, explorer_opener
 
 import bayeswind_lib as bw
 from bayeswind_lib.baselines import hmm as baselines
@@ -305,19 +305,17 @@ def test_values_stand_under_the_pointer(open_page, theme, width):
     for v in range(3):
         page.mouse.move(*at(page, 0, (v + 0.5) / 3))
         assert words.all_text_contents() == [f"next observation {v}", f"exact {exact[v]:.3f}", f"last 2 {short[v]:.3f}", f"transformer {said[v]:.3f}"]
+        assert page.locator(".bw-readout-box").evaluate(CLEAR)
     kl = [float(n) for n in re.findall(r"KL divergence from it: ([\d.]+) bits .*?, ([\d.]+) bits", state(page)["status"])[0]]
     for step in range(1, 8):
         page.mouse.move(*at(page, 1, (step - 0.3) / 20))
         first, *rows = words.all_text_contents()
         assert first == f"after {step} observation{'s' * (step != 1)}"
         assert [row.rpartition(" ")[0].rsplit(" ", 1)[0] for row in rows] == ["last 2", "transformer"]
-        assert page.locator(".bw-readout-box").evaluate("""(box, step) => {
-          const svg = box.closest("svg"), own = box.getBoundingClientRect(), all = svg.getBoundingClientRect();
-          const marks = [2, 1].flatMap(look => [...svg.querySelectorAll(`.bw-mark.bw-look-${look}`)].slice(look === 2 ? step - 3 : step - 1)
-            .slice(0, look === 2 && step < 3 ? 0 : 1)).map(mark => mark.getBoundingClientRect());
-          const apart = mark => mark.right <= own.left || mark.left >= own.right || mark.bottom <= own.top || mark.top >= own.bottom;
-          return marks.length > 0 && marks.every(apart) && own.left >= all.left && own.right <= all.right && own.top >= all.top && own.bottom <= all.bottom;
-        }""", step)
+        assert page.locator(".bw-readout-box").evaluate(CLEAR)
+        marks = page.locator(".bw-chart").nth(1).locator(".bw-mark.bw-look-1")  # the network's, at every step
+        mark, box = marks.nth(step - 1).bounding_box(), page.locator(".bw-readout-box").bounding_box()
+        assert any(one[axis] + one[size] < other[axis] for axis, size in (("x", "width"), ("y", "height")) for one, other in ((mark, box), (box, mark)))
     assert [float(row.split()[-2]) for row in rows] == kl
     page.mouse.move(1, 1)
     assert not page.locator(".bw-readout-box").count()
@@ -339,6 +337,12 @@ def test_the_curve_is_a_scrubber(open_page):
     page.mouse.up()
     page.mouse.move(*at(page, 1, 0.9))
     assert seen(page) == 4
+    box = page.locator(".bw-chart").first.bounding_box()  # a hand over words that nothing can be done with
+    page.mouse.move(box["x"] + 10, box["y"] + 10)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 200, box["y"] + 200)
+    page.mouse.up()
+    assert page.evaluate("getSelection().toString()") == ""
     page.mouse.click(*at(page, 1, 12 / 20))
     assert seen(page) == 12
     page.get_by_role("slider", name="Observations").press("ArrowRight")
