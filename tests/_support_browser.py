@@ -120,7 +120,7 @@ CUT = """() => {
     while ((up = up.parentElement)) if (getComputedStyle(up).overflowX !== 'visible') room = Math.min(room, up.getBoundingClientRect().right);
     if (left < -1 || right > room + 1 || caption.scrollWidth > caption.clientWidth + 1) say('a caption is cut', caption);
   }
-  return [...new Set(found)].slice(0, 40);
+  return [...new Set(found)].slice(0, 200);
 }"""
 # All rules that axe runs by itself, and the experimental ones that suit a page of text. Without
 # `preload: false` axe asks for style sheets itself, and at a wrong address.
