@@ -223,7 +223,7 @@ def test_a_model_chapter_is_short_and_opens_with_its_figure(reader, name):
       const drawing = article.querySelector('.bw-explorer .bw-chart').getBoundingClientRect();
       const sentences = [];
       for (let e = article.querySelector('h1').nextElementSibling; e && !e.querySelector('.bw-explorer') && !e.matches('.bw-explorer'); e = e.nextElementSibling) {
-        if (e.matches('p')) sentences.push(e.innerText.match(/[.?!](?=\\s|$)/g)?.length ?? 0);
+        if (e.matches('p:not(.bw-minutes)')) sentences.push(e.innerText.match(/[.?!](?=\\s|$)/g)?.length ?? 0);
       }
       return [sentences, drawing.bottom / innerHeight, article.innerText.split(/\\s+/).length, cells.length];
     }""")

@@ -76,7 +76,7 @@
     // Rows and columns without a square that fits are left out; a network without a score comes last.
     const ranks = {
       "": (row) => listed.indexOf(row),
-      name: (row) => row.cells[0].textContent,
+      name: (row) => row.cells[0].textContent.toLowerCase(),
     };
     const score = (row) => Number(row.querySelector(`[data-tunnel="${state.by}"]`)?.dataset.score ?? Infinity);
     function tabulate(left) {
