@@ -387,7 +387,7 @@ def test_the_switch_says_how_much_code_is_shown_and_is_remembered(where, request
 
 def test_folded_code_opens_by_keyboard_and_says_so(reader):
     reader.open("chapters/05_filtering.html")
-    word = reader.page.locator(".bw-code > summary:visible").first
+    word = reader.page.locator(".bw-code:not([inert] *) > summary:visible").first
     word.focus()
     reader.page.keyboard.press("Enter")
     assert word.evaluate("e => e.parentElement.open && e.parentElement.querySelector('pre').checkVisibility()")

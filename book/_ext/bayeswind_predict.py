@@ -165,6 +165,6 @@ def setup(app):
         others = dict.fromkeys(("latex", "text", "man", "texinfo"), (skip, None))
         app.add_node(kind, html=(visit, close(end)), **others)
     app.add_directive("predict", Predict)
-    app.connect("doctree-resolved", collect_answers, priority=900)
+    app.connect("doctree-resolved", collect_answers, priority=300)
     app.connect("html-page-context", add_script, priority=400)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
