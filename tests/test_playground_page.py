@@ -370,10 +370,13 @@ def test_without_anywidget_the_reader_is_told_what_to_install(monkeypatch, first
 
 # ---- links from elsewhere -----------------------------------------------------------------------
 
-GAP = """() => { const top = document.querySelector('.bd-header-article').getBoundingClientRect().bottom, box = s => document.querySelector(s)?.getBoundingClientRect().top - top;
-  return {machine: box('#machine .bw-m-answer'), playground: box('[data-explorer=playground]'), inside: innerHeight}; }"""
+GAP = """() => { const top = document.querySelector('.bd-header-article').getBoundingClientRect().bottom, box = (s, side) => document.querySelector(s)?.getBoundingClientRect()[side] - top;
+  return {machine: box('#machine .bw-m-hint', 'bottom'), playground: box('[data-explorer=playground]', 'top')}; }"""  # the answer, which sticks, follows the hint
 SETTLED = """kind => { const gap = (%s)()[kind], state = [gap, scrollY, document.documentElement.scrollHeight].join();
   window.calm = window.was === state ? (window.calm || 0) + 1 : 0; window.was = state; return window.calm > 30; }""" % GAP
+
+# Something arrives late above the figure, in a browser that does not anchor what is read.
+GROWN = "document.documentElement.style.overflowAnchor = 'none'; document.querySelector('.bd-article h1').style.paddingTop = '700px'"
 
 
 @pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
@@ -391,10 +394,10 @@ def test_an_address_brings_its_figure_to_the_top(browser, site, width, height, a
     where = "#machine" if kind == "machine" else "[data-explorer=playground]"
     page.wait_for_selector(where + "".join(f"[data-{name}='{value}']" for name, value in says.items()))
     page.wait_for_function(SETTLED, arg=kind, polling="raf")
-    assert 0 <= page.evaluate(GAP)[kind] <= 24
-    page.evaluate("document.querySelector('h1').style.paddingTop = '700px'")  # something arrives later still
+    assert -2 <= page.evaluate(GAP)[kind] <= 24
+    page.evaluate(GROWN)
     page.wait_for_function(SETTLED, arg=kind, polling="raf")
-    assert 0 <= page.evaluate(GAP)[kind] <= 24
+    assert -2 <= page.evaluate(GAP)[kind] <= 24
     assert page.get_by_role("alert").count() == 0
     page.close()
 
@@ -410,7 +413,7 @@ def test_a_reader_who_scrolls_is_left_alone(browser, site):
         page.mouse.wheel(0, 300) if quits == "wheel" else page.evaluate("scrollBy({top: 300, behavior: 'instant'})")
         page.wait_for_function("there => scrollY > there + 250", arg=there)
         page.wait_for_function(SETTLED, arg="machine", polling="raf")
-        page.evaluate("document.querySelector('h1').style.paddingTop = '700px'")
+        page.evaluate(GROWN)
         page.wait_for_function(SETTLED, arg="machine", polling="raf")
         assert abs(page.evaluate(GAP)["machine"]) > 200, quits
         page.close()
