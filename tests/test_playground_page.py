@@ -372,8 +372,8 @@ def test_without_anywidget_the_reader_is_told_what_to_install(monkeypatch, first
 
 GAP = """() => { const top = document.querySelector('.bd-header-article').getBoundingClientRect().bottom, box = (s, side) => document.querySelector(s)?.getBoundingClientRect()[side] - top;
   return {machine: box('#machine .bw-m-hint', 'bottom'), playground: box('[data-explorer=playground]', 'top')}; }"""  # the answer, which sticks, follows the hint
-SETTLED = """kind => { const gap = (%s)()[kind], state = [gap, scrollY, document.documentElement.scrollHeight].join();
-  window.calm = window.was === state ? (window.calm || 0) + 1 : 0; window.was = state; return window.calm > 30; }""" % GAP
+SETTLED = """kind => { const gap = (GAP)()[kind], state = [gap, scrollY, document.documentElement.scrollHeight].join();
+  window.calm = window.was === state ? (window.calm || 0) + 1 : 0; window.was = state; return window.calm > 30; }""".replace("GAP", GAP)
 
 # Something arrives late above the figure, in a browser that does not anchor what is read.
 GROWN = "document.documentElement.style.overflowAnchor = 'none'; document.querySelector('.bd-article h1').style.paddingTop = '700px'"
