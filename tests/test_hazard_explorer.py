@@ -9,7 +9,7 @@ import re
 import numpy as np
 import pytest
 import torch
-from _support_explorer import explorer_opener
+from _support_explorer import CLEAR, explorer_opener
 
 from bayeswind_lib.baselines import switching
 from bayeswind_lib.tunnels.hmm import forward_filter
@@ -173,3 +173,25 @@ def test_a_new_sequence_differs_and_keeps_the_mean(open_page):
     page.get_by_role("button", name="New sequence").click()
     assert page.locator("svg").first.get_attribute("aria-label") != before
     assert page.locator(".bw-explorer").get_attribute("data-here") == mean
+
+
+def test_values_stand_under_the_pointer(open_page):
+    """Log odds at every eighth step, and the mean divergence of a leak: those of the drawings' words."""
+    page = open_page("dark", 390)
+    odds, leaks = page.locator(".bw-chart").all()
+    readout = page.locator(".bw-readout-box")
+
+    def words_at(chart, share):
+        chart.scroll_into_view_if_needed()
+        box = chart.bounding_box()
+        page.mouse.move(box["x"] + 46 + (box["width"] - 58) * share, box["y"] + 120)
+        assert readout.evaluate(CLEAR)
+        return [line.replace("\u2212", "-") for line in readout.locator("text").all_text_contents()]
+
+    told = re.findall(r"-?\d+\.\d", odds.locator("svg").get_attribute("aria-label").partition(": ")[2])
+    for i in range(5):
+        step, *rows = words_at(odds, (8 * i + 7.5) / STEPS)
+        assert step == f"step {8 * i + 8}"
+        assert [float(row.split()[-1]) for row in rows] == pytest.approx([float(told[i + 5 * k]) for k in range(3)], abs=0.051)
+    wanted = switching.expected_kl(*(float(page.get_by_label(name, exact=True).input_value()) for name in ("Hazard", "Reliability")), KEEPS)
+    assert words_at(leaks, 0.3) == ["kept 0.30", f"{wanted[15]:.4f} bits"]

@@ -317,6 +317,10 @@ def test_values_stand_under_the_pointer(open_page, theme, width):
         mark, box = marks.nth(step - 1).bounding_box(), page.locator(".bw-readout-box").bounding_box()
         assert any(one[axis] + one[size] < other[axis] for axis, size in (("x", "width"), ("y", "height")) for one, other in ((mark, box), (box, mark)))
     assert [float(row.split()[-2]) for row in rows] == kl
+    page.get_by_role("slider", name="Observations").fill("20")
+    for step in range(1, 21):  # at the right edge, too
+        page.mouse.move(*at(page, 1, (step - 0.3) / 20))
+        assert page.locator(".bw-readout-box").evaluate(CLEAR), step
     page.mouse.move(1, 1)
     assert not page.locator(".bw-readout-box").count()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

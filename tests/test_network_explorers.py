@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
+import re
 
 import numpy as np
 import pytest
 import torch
-from _support_explorer import explorer_opener
+from _support_explorer import CLEAR, explorer_opener
 
 import bayeswind_lib as bw
 from bayeswind_lib import probes
@@ -218,6 +219,14 @@ def test_scrubbing_through_a_run_moves_the_page(training_page):
         assert f"After {steps[i]} updates the network is" in status.text_content()
         seen.add(training_page.locator("svg").last.get_attribute("aria-label"))
     assert len(seen) == 4
+    course = training_page.locator(".bw-chart").first
+    course.scroll_into_view_if_needed()
+    box = course.bounding_box()
+    training_page.mouse.move(box["x"] + 46 + (box["width"] - 58) * 5.5 / len(steps), box["y"] + 60)
+    readout, told = training_page.locator(".bw-readout-box"), course.locator("svg").get_attribute("aria-label").split(";")
+    assert readout.evaluate(CLEAR)
+    shares = [re.findall(r"\d[.]\d\d", row)[5] for row in told[:2]]
+    assert readout.locator("text").all_text_contents() == [f"after {steps[5]} updates", f"divergence {shares[0]}", f"attention {shares[1]}"]
 
 
 # ---- until the network is there -------------------------------------------------------------------

@@ -5,7 +5,7 @@
 (function () {
   "use strict";
 
-  const { axes, button, element, frame, generator, slider, statusLine, text, trace, watchWidth } = bwExplorer;
+  const { axes, button, element, frame, generator, number, readout, slider, statusLine, text, trace, watchWidth } = bwExplorer;
   const STEPS = 40, N_STEPS = 12, KEEPS = Array.from({ length: 51 }, (_, i) => i / 50);
 
   // ---- the mathematics -----------------------------------------------------------------------
@@ -159,6 +159,10 @@
       symbols.forEach((symbol, t) => f.svg.append(element("rect", {
         x: toX(t) - 1.5, width: 3, y: symbol ? f.top - 1 : f.bottom - 7, height: 8, class: "bw-symbol",
       })));
+      readout(odds, exact.map((x, t) => ({
+        x: toX(t), ys: [x, held[t], sum[t]].map(toY),
+        lines: [`step ${t + 1}`, `exact ${number(x)}`, `leaky ${number(held[t])}`, `no leak ${number(sum[t])}`],
+      })));
     }
 
     function drawLeaks(low) {
@@ -176,6 +180,7 @@
         path(expected, toX, toY, "bw-leaky"),
         element("circle", { cx: toX(low), cy: toY(expected[low]), r: 6, class: "bw-least" }),
         element("circle", { cx: toX(now), cy: toY(expected[now]), r: 6, class: "bw-now" }));
+      readout(leaks, expected.map((kl, i) => ({ x: toX(i), ys: [toY(kl)], lines: [`kept ${KEEPS[i].toFixed(2)}`, `${kl.toFixed(4)} bits`] })));
     }
 
     update();

@@ -6,7 +6,7 @@
   "use strict";
 
   const {
-    axes, count, element, frame, klBits: divergence, player, range, slider, statusLine, text, trace, watchWidth,
+    axes, count, element, frame, klBits: divergence, player, range, readout, slider, statusLine, text, trace, watchWidth,
   } = bwExplorer;
   const { drawBars, drawMap, episode, episodeControls, headGrid, posterior, tokensOf } = bwNetworkParts;
   const FILE = "snapshots/bijection-transformer-classroom-snapshots-seed0";
@@ -87,6 +87,10 @@
         f.svg.append(element("path", { d: trace(row.map((v, i) => [toX(i), toY(v)])), class: kind }));
         f.svg.append(element("circle", { cx: toX(now), cy: toY(row[now]), r: 5, class: "bw-now" }));
       }
+      readout(box, steps.map((step, i) => ({
+        x: toX(i), ys: Object.values(rows).map((row) => toY(row[i])),
+        lines: [`after ${count(step, "update")}`, `divergence ${rows["bw-thick"][i].toFixed(2)}`, `attention ${rows["bw-thin"][i].toFixed(2)}`],
+      })));
     }
 
     run();
