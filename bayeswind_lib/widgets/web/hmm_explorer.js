@@ -481,11 +481,11 @@
     const told = gaps.map((row, i) => `${all[i + 1].label} ${row.map(bits).join(", ") || "nothing yet"}`).join("; ");
     const f = frame(box, highFor(230), `KL divergence from the exact forecast after 1 to ${n} observations, logarithmic: ${told}.`);
     const place = (power) => f.bottom - ((power - BELOW) / -BELOW) * (f.bottom - f.top);
-    const tiny = (gap) => gap < 10 ** FLOOR;
+    const tiny = (gap) => gap < 10 ** FLOOR, clipped = gaps.flat().some((gap) => gap > EXACT && tiny(gap)) ? "below" : "";
     const toY = (gap) => place(tiny(gap) ? BELOW : Math.min(0, Math.log10(gap)));
     const toX = (step) => f.left + ((step - 0.3) / LENGTH) * (f.right - f.left);
     axes(f, [0, -1, -2, -3, -4, -5, BELOW], place, "KL divergence from exact (bits)", "observation",
-      (power) => (power === BELOW ? "below" : power < -3 ? `10\u207b${"\u2074\u2075"[-4 - power]}` : String(10 ** power)));
+      (power) => (power === BELOW ? clipped : power < -3 ? `10\u207b${"\u2074\u2075"[-4 - power]}` : String(10 ** power)));
     for (const step of [1, 5, 10, 15, 20]) f.svg.append(text(toX(step), f.bottom + 17, String(step)));
     gaps.forEach((row, i) => {
       const look = all[i + 1].look, steps = range(n).filter((t) => row[t] > EXACT);
