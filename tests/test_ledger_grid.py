@@ -115,6 +115,19 @@ def test_no_filter_lies_under_the_row(browser, home, width):
 
 
 @pytest.mark.parametrize("path", [PAGE, NETWORKS])
+def test_on_a_phone_the_row_covers_the_grid_only_when_it_is_asked_for(browser, home, path):
+    page = browser.new_page(viewport={"width": 390, "height": 800})
+    page.goto(f"{home}/{path}")
+    row, grid = page.locator(".bw-beside"), page.locator(".bw-squares")
+    below = "([grid, row]) => row.getBoundingClientRect().top >= grid.getBoundingClientRect().bottom - 1"
+    assert page.evaluate(below, [grid.element_handle(), row.element_handle()])
+    page.locator(SQUARES).nth(1).click()
+    box, square = row.bounding_box(), page.locator("[aria-current]").bounding_box()
+    assert 0 < square["y"] < box["y"] - square["height"] and box["y"] < 700 and box["y"] + box["height"] > 790
+    page.close()
+
+
+@pytest.mark.parametrize("path", [PAGE, NETWORKS])
 def test_grid_and_row_are_one_screen(browser, home, path):
     """The whole grid and the beginning of the row beside it, with the page's title and all filters above."""
     page = browser.new_page(viewport={"width": 1440, "height": 900})

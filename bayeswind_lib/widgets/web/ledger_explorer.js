@@ -56,7 +56,7 @@
     const bar = element("div", { class: "bw-bar" }, element("label", { class: "bw-choose bw-search", for: search.id }, "find ", search), ...picks, by, clear);
     root.prepend(bar, element("div", { class: "bw-chips" }, ...chips, told));
     if (table) root.setAttribute("aria-label", "Architectures against tunnels");
-    const board = element("div", { class: "bw-board" }, grid, element("div", { class: "bw-beside" }, list, detail));
+    const beside = element("div", { class: "bw-beside" }, list, detail), board = element("div", { class: "bw-board" }, grid, beside);
     root.append(board);
 
     // ---- filter and arrange --------------------------------------------------------------------
@@ -115,6 +115,7 @@
       for (const other of squares) other.tabIndex = other === square ? 0 : -1;
     }
     function choose(square, record = true) {
+      board.classList.toggle("bw-opening", !chosen); // nobody has asked for a row yet
       chosen?.removeAttribute("aria-current");
       chosen = square;
       square.setAttribute("aria-current", "true");
@@ -133,7 +134,10 @@
       const claim = element("div", { class: "bw-claim" });
       claim.append(...head.childNodes);
       detail.replaceChildren(claim, facts);
-      if (record) history.replaceState(null, "", square.hash);
+      if (!record) return;
+      history.replaceState(null, "", square.hash);
+      const covered = () => square.getBoundingClientRect().bottom > beside.getBoundingClientRect().top;
+      if (getComputedStyle(beside).position === "sticky" && covered()) square.scrollIntoView({ block: "center", behavior: "instant" });
     }
     grid.addEventListener("click", (event) => {
       const square = event.target.closest("a.bw-square");
