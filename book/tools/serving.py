@@ -23,6 +23,7 @@ class QuietHandler(SimpleHTTPRequestHandler):
     """Serves files without a line on stderr for each."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # header and body are two writes: do not wait between them
 
     def log_message(self, *_):
         pass
@@ -37,7 +38,6 @@ def gzipped(path: str, changed: int) -> bytes:
 class CompressingHandler(QuietHandler):
     """Serves text compressed, as public web servers do; pictures, fonts and weights as they are."""
 
-    disable_nagle_algorithm = True  # header and body are two writes: do not wait between them
     timeout = 5  # a connection that a browser opened ahead and never used
 
     def send_head(self):
