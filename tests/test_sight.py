@@ -9,7 +9,7 @@ import re
 
 import pytest
 from _support import HANGS, pages
-from _support_browser import OVERFLOW, Reader, frames
+from _support_browser import OVERFLOW, SIZES, Reader, frames
 
 pytestmark = pytest.mark.xdist_group("browser")
 WIDTHS = (320, 390, 768, 1024, 1180, 1440)
@@ -183,34 +183,58 @@ def name_of(figure) -> str:
 
 @pytest.fixture
 def window(browser, compressing_home):
-    window = Reader(browser, compressing_home, "light", "phone")
+    """A window in the dark, in front of a keyboard."""
+    window = Reader(browser, compressing_home, "dark", "desktop")
     window.page.emulate_media(reduced_motion="reduce")
     yield window
     window.close()
 
 
-def troubles(window: Reader, names, widths, style: str = "") -> dict:
-    """{(page, width): what sticks out, is cut or covered}."""
-    found = {}
-    for name in names:
-        window.page.set_viewport_size({"width": widths[0], "height": 800})
-        window.open(name)
-        shown = figures(window)
-        window.page.add_style_tag(content=style or "/* none */")
-        for width in widths:
-            window.page.set_viewport_size({"width": width, "height": 800})
-            frames(window.page, 6)
-            words = window.page.evaluate(OVERFLOW)
-            for figure in shown:
-                words += [f"{name_of(figure)}: {w}" for w in [*figure.evaluate(CUT, SEEN), *figure.evaluate(COVERED, [CONTROLS, SEEN])]]
-            if words:
-                found[name, width] = words
+@pytest.fixture(scope="module")
+def looked(browser, compressing_home, site):
+    """{page: (what at_night, troubles and unseen found)}: a page is opened once, and looked at in this order."""
+    window, found = Reader(browser, compressing_home, "dark", "desktop"), {}
+    window.page.emulate_media(reduced_motion="reduce")
+    for name in live_pages(site):
+        shown = opened(window, name)
+        found[name] = at_night(window, shown), troubles(window, shown), unseen(window, shown)
         assert not window.seen.troubles, (name, window.seen.troubles)
+    window.close()
     return found
 
 
-def test_nothing_sticks_out_is_cut_or_covered_at_any_width(window, site):
-    assert (found := troubles(window, live_pages(site), WIDTHS)) == {}, found
+def collect(looked: dict, part: int) -> dict:
+    """What was found in one part of the visits, by page."""
+    return {name: parts[part] for name, parts in looked.items() if parts[part]}
+
+
+def opened(window: Reader, name: str, style: str = "") -> list:
+    """A page, opened in the dark on a desktop, and its figures."""
+    window.page.set_viewport_size(SIZES["desktop"])
+    window.page.emulate_media(color_scheme="dark")
+    window.open(name)
+    shown = figures(window)
+    window.page.add_style_tag(content="* { transition: none !important } " + style)
+    return shown
+
+
+def troubles(window: Reader, shown: list, widths=WIDTHS) -> dict:
+    """{width: what sticks out, is cut or covered} of the open page."""
+    window.switch("light")
+    found = {}
+    for width in widths:
+        window.page.set_viewport_size({"width": width, "height": 800})
+        frames(window.page, 6)
+        words = window.page.evaluate(OVERFLOW)
+        for figure in shown:
+            words += [f"{name_of(figure)}: {w}" for w in [*figure.evaluate(CUT, SEEN), *figure.evaluate(COVERED, [CONTROLS, SEEN])]]
+        if words:
+            found[width] = words
+    return found
+
+
+def test_nothing_sticks_out_is_cut_or_covered_at_any_width(looked):
+    assert (found := collect(looked, 1)) == {}, found
 
 
 @pytest.mark.parametrize(("style", "what"), [
@@ -220,53 +244,39 @@ def test_nothing_sticks_out_is_cut_or_covered_at_any_width(window, site):
     (".bw-explorer::after { content: ''; position: fixed; inset: 0; z-index: 99 }", " under "),
 ])  # fmt: skip
 def test_what_sticks_out_is_cut_or_covered_is_noticed(window, style, what):
-    found = troubles(window, [CANARY], [390], style)
-    assert any(what in words for words in found[CANARY, 390]), found
+    found = troubles(window, opened(window, CANARY, style), [390])
+    assert any(what in words for words in found[390]), found
 
 
-def unseen(window: Reader, name: str, style: str = "") -> dict:
-    """{figure: controls whose effect is out of sight} of a page on a phone."""
+def unseen(window: Reader, shown: list) -> dict:
+    """{figure: controls whose effect is out of sight} of the open page on a phone."""
     window.page.set_viewport_size(PHONE)
-    window.open(name)
-    shown = figures(window)
-    window.page.add_style_tag(content=style or "/* none */")
+    frames(window.page, 6)
     found = {name_of(figure): figure.evaluate(UNSEEN, [CONTROLS, SEEN]) for figure in shown}
     return {figure: controls for figure, controls in found.items() if controls}
 
 
-def test_what_a_control_changes_is_seen_from_it(window, site):
-    found = {name: unseen(window, name) for name in live_pages(site)}
-    assert (found := {name: figures for name, figures in found.items() if figures}) == {}, found
+def test_what_a_control_changes_is_seen_from_it(looked):
+    assert (found := collect(looked, 2)) == {}, found
 
 
 def test_an_effect_a_screen_away_is_noticed(window):
     """The drawings below their controls and not sticking to the window, as they once were, and some space between."""
     away = ".bw-explorer > .bw-chart { order: 9 !important; position: static !important; margin-top: 40rem !important }"
-    assert unseen(window, CANARY, away + " .bw-explorer > .bw-status { order: 9 !important; }")["hazard"]
+    assert unseen(window, opened(window, CANARY, away + " .bw-explorer > .bw-status { order: 9 !important; }"))["hazard"]
 
 
-@pytest.fixture
-def night(browser, compressing_home):
-    """A window in the dark, in front of a keyboard."""
-    night = Reader(browser, compressing_home, "dark", "desktop")
-    night.page.emulate_media(reduced_motion="reduce")
-    yield night
-    night.close()
-
-
-def at_night(night: Reader, name: str, style: str = "") -> list:
-    """Controls of a page's figures without a mark of the focus, and what is too pale in their drawings."""
-    night.open(name)
-    shown = figures(night)
-    night.page.add_style_tag(content="* { transition: none !important } " + style)
-    night.page.keyboard.press("Tab")
+def at_night(window: Reader, shown: list) -> list:
+    """Controls of the open page's figures without a mark of the focus, and what is too pale in their drawings."""
+    window.page.keyboard.press("Tab")
     pale = [[name_of(f), *told] for f in shown for told in f.evaluate(PALE, [SEEN, [WORDS, LINES]])]
-    return pale + [[name_of(f), "unmarked", told] for f in shown for told in f.evaluate(UNMARKED, SEEN)]
+    unmarked = [[name_of(f), "unmarked", told] for f in shown for told in f.evaluate(UNMARKED, SEEN)]
+    window.page.evaluate("document.activeElement.blur()")
+    return pale + unmarked
 
 
-def test_the_focus_is_marked_and_drawings_are_read_in_the_dark(night, site):
-    found = {name: at_night(night, name) for name in live_pages(site)}
-    assert (found := {name: told for name, told in found.items() if told}) == {}, found
+def test_the_focus_is_marked_and_drawings_are_read_in_the_dark(looked):
+    assert (found := collect(looked, 0)) == {}, found
 
 
 @pytest.mark.parametrize(("style", "what"), [
@@ -274,5 +284,9 @@ def test_the_focus_is_marked_and_drawings_are_read_in_the_dark(night, site):
     (".bw-explorer svg text { fill: #20262e !important }", "word"),
     (".bw-explorer svg path { stroke: #20262e !important }", "line"),
 ])  # fmt: skip
-def test_a_focus_without_a_mark_and_pale_drawings_are_noticed(night, style, what):
-    assert what in {told[1] for told in at_night(night, CANARY, style)}
+def test_a_focus_without_a_mark_and_pale_drawings_are_noticed(window, style, what):
+    assert what in {told[1] for told in at_night(window, opened(window, CANARY, style))}
+
+
+def test_every_page_with_a_live_figure_was_looked_at(looked, site):
+    assert len(looked) == len(live_pages(site)) > 20
