@@ -123,6 +123,28 @@ CUT = """() => {
   }
   return [...new Set(found)].slice(0, 200);
 }"""
+# How a page's displayed formulas stand: which go on beyond their box, meet their number, are too small.
+STAND = """() => {
+  const page = document.documentElement.clientWidth, found = {seen: 0, goesOn: [], meets: [], small: [], below: 0};
+  for (const box of document.querySelectorAll('.bd-article div.math')) {
+    if (!box.checkVisibility() || box.getBoundingClientRect().width < 1) continue;
+    const rows = box.querySelector('.bw-set'), number = box.querySelector('.eqno'), around = box.getBoundingClientRect();
+    found.seen += 1;
+    const marks = [...rows.querySelectorAll('math')].map(m => m.getBoundingClientRect());
+    const right = Math.max(...marks.map(m => m.right)), left = Math.min(...marks.map(m => m.left));
+    const signed = getComputedStyle(rows).maskImage !== 'none' && /scroll/.test(getComputedStyle(rows.parentElement, '::after').content);
+    if ((right > around.right + 2 || left < around.left - 2 || rows.scrollWidth > rows.clientWidth + 3) && !signed) found.goesOn.push(box.dataset.tex);
+    if (parseFloat(getComputedStyle(rows).fontSize) < 10.9) found.small.push(box.dataset.tex);
+    if (!number) continue;
+    const n = number.getBoundingClientRect();
+    if (n.right > page || marks.some(m => m.right > n.left && m.left < n.right && m.bottom > n.top + 1 && m.top < n.bottom - 1)) found.meets.push(box.dataset.tex);
+    found.below += n.top > Math.max(...marks.map(m => m.bottom)) - 8;
+  }
+  const out = [...document.querySelectorAll('.bd-article span.math math')].filter(m => m.getBoundingClientRect().right > page)
+    .filter(m => !m.closest('table, .bw-table, .bw-set'));
+  found.out = out.map(m => m.textContent);
+  return found;
+}"""
 # All rules that axe runs by itself, and the experimental ones that suit a page of text. Without
 # `preload: false` axe asks for style sheets itself, and at a wrong address.
 # On another width the page has the same elements, shown or hidden: "layout" is what depends on that.
@@ -268,6 +290,7 @@ class Seen:
     formulas: int = 0
     overflow: list[str] = field(default_factory=list)
     cut: list[str] = field(default_factory=list)
+    stand: dict[int, dict] = field(default_factory=dict)  # what STAND found, by the window's width
     axe: list[dict] = field(default_factory=list)
     theme: str = ""
     address: str = ""  # of the page

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from _support import CHAPTERS, pages, site_folder
-from _support_browser import SCHEMES, SIZES, THEME_RULES, Reader
+from _support_browser import SCHEMES, SIZES, STAND, THEME_RULES, Reader, frames
 from _support_explorer import pages_with_explorer
 from test_bijection_explorer import agrees_with_library
 
@@ -35,7 +36,8 @@ def visits(browser, home):
     """What happened on each page in each view: {(scheme, size, page): Seen}.
 
     A page is opened once a size, in the light; then the reader's machine turns dark. On the desktop it
-    comes from a server, on the phone from a folder, as from a USB stick.
+    comes from a server, on the phone from a folder, as from a USB stick. How its formulas stand is seen on a
+    narrower phone as well.
     """
     seen = {}
     for size in SIZES:
@@ -45,6 +47,13 @@ def visits(browser, home):
         for name in names(site_folder()):
             reader.open(name)
             seen["light", size, name] = reader.audit(*AXE.get(("light", size), ()))
+            stand = reader.seen.stand
+            stand[SIZES[size]["width"]] = reader.page.evaluate(STAND)
+            if size == "phone":
+                reader.page.set_viewport_size({**SIZES[size], "width": 320})
+                frames(reader.page, 3)
+                stand[320] = reader.page.evaluate(STAND)
+                reader.page.set_viewport_size(SIZES[size])
             reader.switch("dark")
             seen["dark", size, name] = reader.audit(*AXE.get(("dark", size), ()))
             reader.page.emulate_media(color_scheme="light")
@@ -100,6 +109,18 @@ def test_formulas_are_drawn(visits):
     assert collect(visits, "maths") == {}
     chapters = {view: seen for view, seen in visits.items() if view[2].startswith("chapters/")}
     assert chapters and all(seen.formulas for seen in chapters.values())
+
+
+def test_no_formula_is_cut_or_meets_its_number(visits):
+    """At three widths; on phones some numbers stand below their formulas, on a desktop hardly one does."""
+    seen, below, wrong = Counter(), Counter(), {}
+    for (_, _, name), view in visits.items():
+        for width, found in view.stand.items():
+            seen[width] += found["seen"]
+            below[width] += found["below"]
+            wrong |= {(name, width, what): texts for what, texts in found.items() if texts and what not in ("seen", "below")}
+    assert wrong == {} and set(seen) == {320, 390, 1280} and min(seen.values()) > 90
+    assert min(below[320], below[390]) > 10 and below[1280] < 5
 
 
 def test_nothing_sticks_out_sideways(visits):

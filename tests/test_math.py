@@ -8,12 +8,11 @@ import io
 import re
 import subprocess
 import sys
-from collections import Counter
 
 import pytest
 
 from _support import ROOT, pages
-from _support_browser import FRAMES, Reader
+from _support_browser import STAND, Reader
 
 import bayeswind_formulas as formulas
 import bayeswind_math_font as math_font
@@ -41,12 +40,6 @@ def pieces(tex: str, display: bool = True) -> list:
 def texts(site) -> dict[str, str]:
     """Address -> source of each page of the book."""
     return {path.relative_to(site).as_posix(): path.read_text("utf-8") for path in pages(site)}
-
-
-@pytest.fixture(scope="module")
-def with_displays(texts) -> list[str]:
-    """The pages that have a displayed formula."""
-    return [name for name, text in texts.items() if '<div class="math ' in text]
 
 
 # ---- what becomes of TeX --------------------------------------------------------------------------
@@ -195,47 +188,6 @@ def test_widths_are_estimated_well(browser, texts):
     page.close()
     assert len(drawn) == len(said) > 150
     assert [(d, s) for d, s in zip(drawn, said, strict=True) if d - s > 0.7 or s - d > 0.9] == []
-
-
-# How a page's displayed formulas stand: which go on beyond their box, meet their number, are too small.
-STAND = """() => {
-  const page = document.documentElement.clientWidth, found = {seen: 0, goesOn: [], meets: [], small: [], below: 0};
-  for (const box of document.querySelectorAll('.bd-article div.math')) {
-    if (!box.checkVisibility() || box.getBoundingClientRect().width < 1) continue;
-    const rows = box.querySelector('.bw-set'), number = box.querySelector('.eqno'), around = box.getBoundingClientRect();
-    found.seen += 1;
-    const marks = [...rows.querySelectorAll('math')].map(m => m.getBoundingClientRect());
-    const right = Math.max(...marks.map(m => m.right)), left = Math.min(...marks.map(m => m.left));
-    const signed = getComputedStyle(rows).maskImage !== 'none' && /scroll/.test(getComputedStyle(rows.parentElement, '::after').content);
-    if ((right > around.right + 2 || left < around.left - 2 || rows.scrollWidth > rows.clientWidth + 3) && !signed) found.goesOn.push(box.dataset.tex);
-    if (parseFloat(getComputedStyle(rows).fontSize) < 10.9) found.small.push(box.dataset.tex);
-    if (!number) continue;
-    const n = number.getBoundingClientRect();
-    if (n.right > page || marks.some(m => m.right > n.left && m.left < n.right && m.bottom > n.top + 1 && m.top < n.bottom - 1)) found.meets.push(box.dataset.tex);
-    found.below += n.top > Math.max(...marks.map(m => m.bottom)) - 8;
-  }
-  const out = [...document.querySelectorAll('.bd-article span.math math')].filter(m => m.getBoundingClientRect().right > page)
-    .filter(m => !m.closest('table, .bw-table, .bw-set'));
-  found.out = out.map(m => m.textContent);
-  return found;
-}"""
-
-
-def test_no_formula_is_cut_or_meets_its_number(browser, home, with_displays):
-    """Each page is opened once, on a phone's browser, and stood at three widths."""
-    window, seen, below, wrong = Reader(browser, home, "light", "phone"), Counter(), Counter(), {}
-    for name in with_displays:
-        window.open(name)
-        for width in (320, 390, 1280):
-            window.page.set_viewport_size({"width": width, "height": 900})
-            window.page.evaluate(FRAMES, 3)
-            found = window.page.evaluate(STAND)
-            seen[width] += found.pop("seen")
-            below[width] += found.pop("below")
-            wrong |= {(name, width, what): texts for what, texts in found.items() if texts}
-    window.close()
-    assert wrong == {} and min(seen.values()) > 90
-    assert min(below[320], below[390]) > 10 and below[1280] < 5
 
 
 @pytest.mark.parametrize(("style", "what"), [
