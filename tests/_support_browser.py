@@ -153,8 +153,10 @@ STAND = """() => {
 # each look one is compared (`kinds` are the looks known from other pages). Formulas have the colour of
 # the text around them and are left out.
 # What stands around the article is the same on all pages: `frame` says whether to look at it too.
-# Six of ten elements of a chapter are the coloured words of its code, which have a colour and no structure:
-# once colours were compared, code becomes plain text (so "structure" and "layout" come last on a page).
+# axe first takes in the whole page, whatever it is asked to look at. So what holds no new look is taken out for as long as
+# colours are compared. Nine of ten elements of a chapter are the coloured words of its code and the signs of its
+# formulas, which have no structure: once colours were compared, code becomes plain text, and formulas that need
+# not be scrolled become empty (so "structure" and "layout" come last on a page).
 AXE = """async ({structure, layout, colour, frame, kinds}) => {
   const more = ['label-content-name-mismatch', 'p-as-heading', 'table-fake-caption', 'td-has-header'
   ];
@@ -196,12 +198,17 @@ AXE = """async ({structure, layout, colour, frame, kinds}) => {
       e.dataset.look = 'new';
     }
     const chosen = {include: [['[data-look=new]']], exclude: [['math']]};
+    const holds = e => e.matches('[data-look=new], .bw-explorer') || e.querySelector('[data-look=new], .bw-explorer, section');
+    const known = [...document.querySelectorAll('.bd-article section > *')].filter(e => !holds(e)).map(e => [e, document.createComment('')]);
+    for (const [e, hole] of known) e.replaceWith(hole);
     if (document.querySelector('[data-look=new]')) await run(chosen, {runOnly: colours});
+    for (const [e, hole] of known) hole.replaceWith(e);
     for (const e of document.querySelectorAll('[data-look=new]')) delete e.dataset.look;
   }
   if (structure || layout) {
     const lines = '.highlight pre > span[id], .highlight pre:not(:has(> span[id]))'; // a line stays an element
     for (const code of document.querySelectorAll(lines)) code.textContent = code.textContent;
+    for (const math of document.querySelectorAll('math')) if (!math.closest('.bw-wide')) math.replaceChildren();
   }
   if (structure) {
     const rules = Object.fromEntries(more.map(id => [id, {enabled: true}]));
@@ -324,7 +331,7 @@ class Reader:
             self.seen.outside.append(request.url)
 
     def _on_console(self, message):
-        if message.type == "error":
+        if message.type == "error" and not message.location.get("url", "").endswith("/favicon.ico"):
             self.seen.console.append(f"{message.text[:300]} ({message.location.get('url', '')})")
 
     def _on_response(self, response):
