@@ -429,6 +429,12 @@ def _optimisers(steps: int, seeds: tuple[int, ...]) -> Iterator[Cell]:
             yield cell("bijection", "transformer", matrix_learning_rate=rate, **base)
 
 
+def small() -> list[Cell]:
+    """The network of the landing page: small, so that it answers soon after the page is opened, and trained twice as long for it."""
+    size = {"n_layers": 2, "n_heads": 2, "width": 32, "hidden": 128}
+    return [cell("bijection", "transformer", label="small", steps=6000, model_config=size)]
+
+
 PLANS: dict[str, Callable[[], list[Cell]]] = {
     "architectures": architectures,
     "positions": positions,
@@ -443,6 +449,7 @@ PLANS: dict[str, Callable[[], list[Cell]]] = {
     "longer": longer,
     "published": published,
     "optimisers": optimisers,
+    "small": small,
     "convergence": convergence,
     "snapshots": snapshots,
     "frozen": frozen,
