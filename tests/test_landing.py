@@ -150,7 +150,7 @@ def test_a_finger_moves_a_bar_sideways_and_the_page_up_and_down(browser, home):
 def scores(keys, values, shown: int, bet: list[float]) -> dict[str, float]:
     """Divergence of a bet and of the network from the exact posterior, bits, straight from the library."""
     episode = bw.tunnels.Bijection(len(keys)).episodes(torch.tensor([keys]), torch.tensor([values]))
-    exact, said = episode.posterior[0], bw.load(poster.NETWORK).predict(episode.inputs)[0].double()
+    exact, said = episode.posterior[0], bw.load(landing.NETWORK).predict(episode.inputs)[0].double()
     mine = torch.tensor(bet, dtype=torch.float64)
     counted = torch.where(exact[shown] > 0, mine.clamp(min=landing.FLOOR), mine)
     return {
@@ -213,7 +213,7 @@ def test_a_bet_of_nothing_is_not_infinitely_bad(visit):
 
 def test_a_game_is_its_seed(visit):
     told = visit.game.evaluate(PAIR)
-    assert told == [poster.example(landing.SEED).keys, poster.example(landing.SEED).values, landing.SHOWN]
+    assert told == [poster.example(landing.SEED, network=landing.NETWORK).keys, poster.example(landing.SEED, network=landing.NETWORK).values, landing.SHOWN]
     visit.press()
     visit.press("new")
     assert visit.data()["rounds"] == "0" and visit.data()["seed"] == str(landing.SEED + 1)
@@ -272,7 +272,7 @@ def picture(page, scene: str, what: str):
 
 def test_the_staircase_is_the_library_s_with_attention_and_without(browser, home):
     window = Visit(browser, home, reduced_motion="reduce").network()
-    now = poster.example(landing.SEED)
+    now = poster.example(landing.SEED, network=landing.NETWORK)
     exact, said = now.entropies().values()
     read_step(window.page, 0)
     assert picture(window.page, "stairs", "exact") == pytest.approx(exact.tolist(), abs=1e-9)
@@ -296,7 +296,7 @@ def test_the_story_tells_of_the_game_just_played(visit):
     assert visit.page.locator(".bw-s-you").count() == 1
     keys, values, _ = visit.game.evaluate(PAIR)
     episode = bw.tunnels.Bijection(10).episodes(torch.tensor([keys]), torch.tensor([values]))
-    wanted = bw.scoring.entropy_bits(bw.load(poster.NETWORK).predict(episode.inputs)[0].double())
+    wanted = bw.scoring.entropy_bits(bw.load(landing.NETWORK).predict(episode.inputs)[0].double())
     visit.page.wait_for_function("wanted => Math.abs((JSON.parse(document.querySelector('[data-scene=stairs]').dataset.network) ?? []).at(-2) - wanted) < 1e-3", arg=float(wanted[-2]))
 
 
@@ -450,7 +450,7 @@ def test_each_claim_s_picture_answers(visit):
     assert asked.all_inner_texts() == ["", "All updates are shown: drag back.", f"Step 20, as in training: {inside} bits off.", ""]
     page.get_by_role("button", name="Measure the game's network").click()
     here = float(asked.nth(0).inner_text().split("off by ")[1].split()[0])
-    stored = bw.load("bijection-transformer-classroom").record["scores"]["entropy_mae"]
+    stored = bw.load(landing.NETWORK).record["scores"]["entropy_mae"]
     assert here == pytest.approx(stored, rel=0.2)
     dot = page.locator(".bw-p-now").first.get_attribute("cx")
     page.get_by_role("button", name="Measure the game's network").click()

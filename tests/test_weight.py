@@ -89,6 +89,16 @@ def test_the_first_figure_comes_soon(browser, compressing_home, page, report_sec
     assert json.loads(weights.FILE.read_text("utf-8"))["first_figure"][page] <= 4.0  # by the clock, on an idle machine
 
 
+def test_the_network_of_the_landing_page_answers_soon(browser, compressing_home, report_seconds):
+    """The same line, and a processor slowed four times; by the clock on an idle machine, as the record has it."""
+    told = weights.first_answer(browser, compressing_home)
+    report_seconds("first answer of the landing page's network, slow line", told["line"], weights.FIRST_ANSWER)
+    assert 3 * weights.SLOW["delay"] < told["line"] <= 1.5 == weights.FIRST_ANSWER and weights.SLOW_PROCESSOR == 4
+    assert 0.3 < told["paint"] <= told["answer"]
+    stored = json.loads(weights.FILE.read_text("utf-8"))["first_answer"]
+    assert max(stored.values()) <= 1.5 and stored["line"] == pytest.approx(told["line"], abs=0.1)
+
+
 def test_the_page_on_checks_shows_the_record(record):
     """The table's numbers are those of the stored record, page by page."""
     text = (site_folder() / "book/checked.html").read_text("utf-8")

@@ -21,6 +21,7 @@ from bayeswind_lib.tunnels import HMM, Bijection
 from bayeswind_lib.widgets import poster
 from bayeswind_lib.widgets.hmm import draw_chain
 
+NETWORK = "bijection-transformer-classroom-small"  # the game's, as in landing.js
 SEED, SHOWN = 9, 4  # of the first game; landing.js begins with the same
 FLOOR = 0.001  # what a bet of nothing on a value that is still possible counts as
 CHAIN, CHAIN_SEED, KAPPA, LEAST = "hmm-transformer-classroom", 33, 20, 5
@@ -40,7 +41,7 @@ class Game:
     """
 
     def __init__(self, seed: int = SEED, shown: int = SHOWN):
-        self.now, self.seed = poster.example(seed, shown), seed
+        self.now, self.seed = poster.example(seed, shown, NETWORK), seed
 
     def _repr_html_(self) -> str:
         V, shown = len(self.now.keys), self.now.shown
@@ -126,7 +127,7 @@ class Story:
 
 def without_attention(keys: list[int], values: list[int]) -> np.ndarray:
     """Entropy at every question, bits, float64 (K,), of the game's network with all heads taken out."""
-    network = checkpoints.load(poster.NETWORK)
+    network = checkpoints.load(NETWORK)
     episode = Bijection(len(keys)).episodes(torch.tensor([keys]), torch.tensor([values]))
     with probes.ablate(network, probes.parts(network, "head")):
         said = network.predict(episode.inputs)[0].double()
@@ -135,7 +136,7 @@ def without_attention(keys: list[int], values: list[int]) -> np.ndarray:
 
 def stairs() -> tuple[str, list[str]]:
     """Words and parts of the staircase: exact, the network, and the network without attention."""
-    now = poster.example(SEED, SHOWN)
+    now = poster.example(SEED, SHOWN, NETWORK)
     exact, said = now.entropies().values()
     off = without_attention(now.keys, now.values)
     assert off.min() > 2 and np.abs(exact - said).max() < 0.2

@@ -70,17 +70,18 @@ def _entropies(rows: np.ndarray) -> np.ndarray:
     return figures.words.rounded(entropy_bits(torch.from_numpy(rows).log2()).numpy()) + 0.0  # no -0
 
 
-def example(seed: int = SEED, shown: int = SHOWN) -> Example:
-    """An episode of the bijection tunnel, and what the shipped classroom network says to it.
+def example(seed: int = SEED, shown: int = SHOWN, network: str = NETWORK) -> Example:
+    """An episode of the bijection tunnel, and what a shipped network says to it.
 
     Args:
         seed: of the episode, which the playground draws from the same seed too.
         shown: pairs on the page, 1..V-1.
+        network: its name.
     Raises:
         ValueError: if `shown` is none of these.
     """
-    network = checkpoints.load(NETWORK)
-    tunnel = Bijection(network.config.n_outputs)
+    model = checkpoints.load(network)
+    tunnel = Bijection(model.config.n_outputs)
     V = tunnel.n_values
     if not 1 <= shown < V:
         raise ValueError(f"shown is {shown}: show 1 to {V - 1} pairs")
@@ -88,7 +89,7 @@ def example(seed: int = SEED, shown: int = SHOWN) -> Example:
     answers, keys = shuffled(V, random), shuffled(V, random)  # in this order, as the playground draws
     values = [answers[key] for key in keys]
     episode = tunnel.episodes(torch.tensor([keys]), torch.tensor([values]))
-    said = network.predict(episode.inputs)[0].double().exp2()
+    said = model.predict(episode.inputs)[0].double().exp2()
     return Example(keys, values, shown, episode.posterior[0].numpy(), said.numpy())
 
 

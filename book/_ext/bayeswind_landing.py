@@ -242,12 +242,21 @@ def chosen(files: Sequence, names: Sequence[str]) -> list:
     return [found[name] for name in names]
 
 
+def tasks(root: Path) -> str:
+    """The script that says which networks the game and the playground fetch."""
+    return (root / "bayeswind_lib/widgets/web/playground_tasks.js").read_text("utf-8")
+
+
+def game_network(root: Path) -> str:
+    """The file of the network that the game plays with, without its suffix."""
+    return re.search(r'"game": \{"file": "([\w-]+)"', tasks(root))[1]
+
+
 def add_files(app, pagename, templatename, context, doctree):
     """The page's own style and script, in a list from which the page takes what it needs."""
     if pagename != PAGE:
         return
-    tasks = Path(app.srcdir) / "bayeswind_lib/widgets/web/playground_tasks.js"
-    for file in networks.files_of(tasks.read_text("utf-8")):  # the page asks for two of them
+    for file in networks.files_of(tasks(Path(app.srcdir))):  # the page asks for two of them
         networks.write(Path(app.outdir) / "_static", file)
     app.add_css_file("landing.css")
     for name in SCRIPTS:
@@ -261,6 +270,7 @@ def choose_template(app, pagename, templatename, context, doctree):
         return None
     context["landing_css"] = chosen(context["css_files"], STYLES)
     context["landing_js"] = chosen(context["script_files"], SCRIPTS)
+    context["landing_network"] = f"_static/networks/{game_network(Path(app.srcdir))}.safetensors"
     context["repository"] = address.repository()
     context["copyright_line"] = f"© {app.config.copyright} {app.config.author}"
     return "landing.html"

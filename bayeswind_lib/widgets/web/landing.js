@@ -6,7 +6,7 @@
 
   const { axes, element, entropyBits, frame, klBits, range, text, watchWidth } = bwExplorer;
   const { Bijection, FILES, MOVES, mean, moved, short: bits, wasted } = bwTasks;
-  const NETWORKS = { game: FILES.bijection.main.file, chain: FILES.hmm.main.file };
+  const NETWORKS = { game: FILES.bijection.game.file, chain: FILES.hmm.main.file };
   const FOUND = 3; // rounds after which one line says what there was to find
   const SPARE = 0.03; // of a bet, on values that are taken: less, and the reader has found out
   const START = 5; // pixels of a finger's way before it moves a bar: until then the page may scroll

@@ -11,6 +11,7 @@
   const FILES = {
     "bijection": {
       "main": {"file": "bijection-transformer-classroom-seed0", "bytes": 174992},
+      "game": {"file": "bijection-transformer-classroom-small-seed0", "bytes": 37496},
       "published": {"file": "bijection-transformer-seed0", "bytes": 2752360},
       "run": {"file": "snapshots/bijection-transformer-classroom-snapshots-seed0", "bytes": 3303680},
       "returning": {"name": "transformer, learned with surprises", "file": "bijection-transformer-classroom-replacement-convolution-seed0", "bytes": 168144},
