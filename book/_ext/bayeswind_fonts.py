@@ -184,7 +184,9 @@ def write_fonts(app):
 
 def preload(app, pagename, templatename, context, doctree):
     """Ask for the upright serif before the style sheets name it: every page is set in it. A page
-    that is opened from a folder may not, and needs not."""
+    that is opened from a folder may not, and needs not. On the first page the game comes first."""
+    if pagename == app.config.root_doc:
+        return
     here = "../" * pagename.count("/") + f"{FOLDER}/{FACES[0].target}"
     script = (
         "<script>if (location.protocol !== 'file:') document.head.append(Object.assign("

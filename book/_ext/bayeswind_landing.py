@@ -261,7 +261,7 @@ def add_files(app, pagename, templatename, context, doctree):
     app.add_css_file("landing.css")
     for name in SCRIPTS:
         if name not in ("documentation_options.js", "book.js"):
-            app.add_js_file(name, loading_method="defer")
+            app.add_js_file(name, loading_method="defer", fetchpriority="high")  # before fonts
 
 
 def choose_template(app, pagename, templatename, context, doctree):
