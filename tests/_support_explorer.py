@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -40,6 +41,17 @@ CLEAR = """box => {
     && mark.ys.every(y => x < own.left || x > own.right || drawing.top + y < own.top || drawing.top + y > own.bottom)
     && box.ariaHidden === "true" && !box.closest("[aria-live]");
 }"""
+
+
+def number(value: float) -> str:
+    """A number as the figures write it: `number` of explorer.js."""
+    size = abs(value)
+    if size <= 1e-12:
+        return "0"
+    if size < 1e-6:
+        return "<0.000001"
+    digits = 1 - math.floor(math.log10(size)) if size < 0.00995 else 3
+    return ("\u2212" if value < 0 else "") + f"{size:.{digits}f}"
 
 
 @contextlib.contextmanager

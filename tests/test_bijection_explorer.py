@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 import torch
-from _support_explorer import CLEAR, explorer_opener
+from _support_explorer import CLEAR, explorer_opener, number
 
 import bayeswind_lib as bw
 
@@ -72,7 +72,7 @@ def agrees_with_library(page, n_values: int) -> float:
     entropy = abs(float(bw.scoring.entropy_bits(truth.log2())))
     status = root.locator("[role=status]").text_content()
     left = int((truth > 0).sum())
-    assert f"{entropy:.3f} bit" in status and f"{left} value" in status
+    assert f"{number(entropy)} bit" in status and f"{left} value" in status
     assert float(root.get_attribute("data-entropy")) == pytest.approx(entropy, abs=1e-12)
     heights = root.locator(".bw-bar").evaluate_all("bars => bars.map(b => b.style.visibility === 'hidden' ? 0 : parseFloat(b.style.height))")
     np.testing.assert_allclose(np.array(heights) / sum(heights), truth, atol=1e-3)

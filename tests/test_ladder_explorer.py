@@ -9,7 +9,7 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 import torch
-from _support_explorer import explorer_opener
+from _support_explorer import explorer_opener, number
 
 import bayeswind_lib as bw
 from bayeswind_lib.baselines import views
@@ -164,11 +164,11 @@ def test_controls_move_the_page_as_the_library_says(open_page):
             page.get_by_label(words, exact=True).check()
             assert float(root.get_attribute("data-floor")) == pytest.approx(floors[view][k], abs=1e-12)
             assert float(root.get_attribute("data-mean")) == pytest.approx(floors[view].mean(), abs=1e-12)
-            told = f"on average {floors[view][k]:.3f} at this question and {floors[view].mean():.3f} over all {V}"
+            told = f"on average {number(floors[view][k])} at this question and {number(floors[view].mean())} over all {V}"
             assert told in status.text_content()
         for view in views.VIEWS:
             cell = page.locator(f"td[data-view={view}]").text_content()
-            assert cell == f"{floors[view].mean():.3f}"
+            assert cell == number(floors[view].mean())
 
 
 def tokens(page) -> list[str]:

@@ -178,7 +178,7 @@ def test_scores_are_the_library_s(visit, seed):
         for who in sums:
             sums[who] += wanted[who]
             mean = visit.page.locator(f"[data-mean={who}]").inner_text()
-            assert mean == "average " + visit.page.evaluate("bwTasks.short", sums[who] / n)
+            assert mean == "average " + visit.page.evaluate("bwExplorer.number", sums[who] / n)
         visit.press()
 
 

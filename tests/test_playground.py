@@ -10,7 +10,7 @@ import test_sight as sight
 import torch
 from _support import HANGS
 from _support_browser import AXE, OVERFLOW, frames, middle, served, swipe
-from _support_explorer import FOCUS
+from _support_explorer import FOCUS, number
 from _support_playground import EPISODE, RESET, entries, files, measured, networks, truth_and_inputs, write_page
 
 import bayeswind_lib as bw
@@ -476,9 +476,9 @@ def test_the_curve_is_a_scrubber_and_says_values(page, task):
     page.mouse.up()
     page.mouse.move(*place(0))
     assert page.evaluate(at) == 3  # only while it is held
-    said = page.locator("[data-part=curve] .bw-readout").text_content()
+    said = page.locator("[data-part=curve] .bw-readout-box text").all_text_contents()
     first = page.evaluate("document.querySelector('.bw-explorer').playground.seen.found[0]")
-    assert [float(v) for v in re.findall(r"[\d.]+", said)[1:]] == pytest.approx([first["network"], first["exact"]], abs=6e-4), said
+    assert [float(words.split()[-1]) for words in said[1:]] == pytest.approx([first["network"], first["exact"]], abs=6e-4), said
 
 
 def test_symbols_that_were_taken_back_come_again(chain):
@@ -495,17 +495,24 @@ def test_symbols_that_were_taken_back_come_again(chain):
     assert root(chain).evaluate("root => root.playground.play.later") == []
 
 
+# The drawings in which the pointer finds no value.
+SILENT = """() => [...document.querySelectorAll('.bw-chart:has(svg)')].filter(box => box.checkVisibility() && !box.marks?.every(mark => /\\d/.test(mark.lines.slice(1))))
+  .map(box => box.closest('[data-part]')?.dataset.part ?? box.className)"""
+
+
 def test_values_stand_under_the_pointer(page):
     page.locator("[data-part=answer] .bw-area").nth(3).hover()
-    said = page.locator("[data-part=answer] .bw-readout").text_content()
+    said = page.locator("[data-part=answer] .bw-readout-box text").all_text_contents()
     row = page.evaluate("() => { const {seen} = document.querySelector('.bw-explorer').playground; return [seen.answers[5][3], seen.exact[5][3]]; }")
-    assert said.startswith("3: ") and [float(v) for v in re.findall(r"[\d.]+", said)[1:]] == pytest.approx(row, abs=6e-4)
+    assert said[0] == "3" and [float(words.split()[-1]) for words in said[1:]] == pytest.approx(row, abs=6e-4)
+    assert page.evaluate(SILENT) == []
     choose(page, "regression")
+    assert page.evaluate(SILENT) == []
     box = page.locator(".bw-line-figure svg").bounding_box()
     page.mouse.move(box["x"] + 46 + (box["width"] - 58) * 0.75, box["y"] + 100)
-    said = page.locator("[data-part=answer] .bw-readout").text_content()
+    said = page.locator("[data-part=answer] .bw-readout-box text").all_text_contents()
     exact = page.evaluate("document.querySelector('.bw-explorer').playground.play.exactAt(1.5)")
-    assert said.startswith("t 1.5: ") and said.endswith(f"exact {exact[0]:.2f} ± {exact[1] ** 0.5:.2f}".replace("-", "−")), said
+    assert said[0] == "t 1.50" and said[-1] == f"exact {number(exact[0])} ± {number(exact[1] ** 0.5)}", said
 
 
 @pytest.mark.parametrize("width", [390, 1280])
@@ -680,13 +687,13 @@ def test_a_bet_is_scored_as_the_library_scores_it(page, state, name, seed):
         rounds.append((float(bw.scoring.kl_bits(truth[-1], counted.log2())), measured(truth, bw.load(name, seed=seed).predict(inputs)[0])["kl"]))
         assert page.evaluate(f"(r => [r.you, r.network])({HOST}.bet.rounds.at(-1))") == pytest.approx(rounds[-1], abs=NETWORK)
         words = page.locator(".bw-verdict").text_content()
-        assert words.startswith("Your bet wasted {} bits, the network {}.".format(*page.evaluate("rounds => rounds.map(bwTasks.short)", rounds[-1])))
+        assert words.startswith("Your bet wasted {} bits, the network {}.".format(*page.evaluate("rounds => rounds.map((bits) => bwExplorer.number(bits))", rounds[-1])))
         assert ("counts as 1 in 1,000" in words) == bool(n and truth[-1][1] > 0)
         assert page.locator("[data-part=answer] .bw-bar.bw-first").count() == outcomes and page.locator(".bw-measures").is_visible()
         if not n:
             assert "Average" not in words
             press(page, "reveal")  # on to the next question
-    means = page.evaluate("rounds => rounds.map(bwTasks.short)", np.mean(rounds, 0).tolist())
+    means = page.evaluate("rounds => rounds.map((bits) => bwExplorer.number(bits))", np.mean(rounds, 0).tolist())
     assert words.endswith("Average of 2 rounds: you {}, the network {}.".format(*means))
 
 
@@ -701,7 +708,7 @@ def test_another_question_is_covered_anew(page):
         page.locator("[data-switch='2.3']").click()
         words = page.locator(".bw-verdict").text_content()
         assert root(page).get_attribute("data-bet") == "revealed" and shown(page)["kl"] != kl
-        assert f"the network with parts off {page.evaluate('bwTasks.short', shown(page)['kl'])}" in words
+        assert f"the network with parts off {page.evaluate('bwExplorer.number', shown(page)['kl'])}" in words
         press(page, "all-on")
         if change == "key":
             page.locator("[data-chip^=key]:enabled[aria-pressed=false]").first.click()

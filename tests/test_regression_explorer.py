@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from _support_browser import middle, swipe
-from _support_explorer import explorer_opener
+from _support_explorer import explorer_opener, number
 from torch.nn import functional as F
 
 from bayeswind_lib.scoring import gaussian_entropy_bits, gaussian_kl_bits
@@ -115,7 +115,7 @@ def agrees_with_library(page, noise=0.5, memory=2, asked=1.0) -> list:
     learned = -0.5 * torch.linalg.det(line_belief(t, y, noise)[1]).log2()
     assert float(root.get_attribute("data-learned")) == pytest.approx(float(learned), abs=1e-8)
     assert f", {_number(learned)} bits are learned about the line" in words
-    assert bool(points) or ", 0.00 bits are learned" in words
+    assert bool(points) or ", 0 bits are learned" in words
     for moments in (truth, short):
         assert f"{_number(moments[0])} ± {_number(moments[1].sqrt())}" in words
     assert f"entropy {_number(gaussian_entropy_bits(truth))} bits" in words
@@ -123,7 +123,7 @@ def agrees_with_library(page, noise=0.5, memory=2, asked=1.0) -> list:
 
 
 def _number(value) -> str:
-    return f"{float(value):.2f}".replace("-0.00", "0.00")
+    return number(float(value)).replace("\u2212", "-")
 
 
 def test_buttons_sliders_and_own_points_move_the_belief(open_page):

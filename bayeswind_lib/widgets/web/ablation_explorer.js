@@ -5,8 +5,8 @@
   "use strict";
 
   const {
-    axes, button, count, element, frame, generator, handOn, klBits: divergence, normal, radios, range, roundUp, statusLine,
-    text, trace, watchWidth,
+    axes, button, count, element, frame, generator, handOn, klBits: divergence, normal, number, radios, range, readout, roundUp, scrubber, statusLine,
+    steps, text, trace, watchWidth,
   } = bwExplorer;
   const { drawBars, episode, episodeControls, headGrid, posterior, tokensOf } = bwNetworkParts;
   const FILE = "bijection-transformer-classroom-seed0";
@@ -79,8 +79,8 @@
       const key = state.episode.keys[k], before = divergence(exact, whole[k]), after = divergence(exact, changed[k]);
       const told = off.size === 0 ? "All heads are on" : `${off.size} of ${network.config.n_layers * network.config.n_heads} heads are off`;
       status.textContent = `${told}. At key ${key}, after ${count(k, "pair")}, the network is ` +
-        `${after.toFixed(3)} bits from the exact posterior (whole: ${before.toFixed(3)}); over all ${V} questions of this episode ` +
-        `${cost(changed, state.episode).toFixed(3)} (whole: ${cost(whole, state.episode).toFixed(3)}).`;
+        `${number(after)} bits from the exact posterior (whole: ${number(before)}); over all ${V} questions of this episode ` +
+        `${number(cost(changed, state.episode))} (whole: ${number(cost(whole, state.episode))}).`;
       const rows = off.size ? { changed: changed[k], whole: whole[k] } : { whole: whole[k] };
       drawBars(bars, rows, exact, off.size ? `key ${key}: changed, whole (grey)` : `key ${key}: whole network`);
       drawCosts(costs, changed);
@@ -93,7 +93,7 @@
       const bits = (rows) => rows.map((row, k) => divergence(posterior(state.episode, k), row));
       const now = bits(changed), before = bits(whole), top = roundUp(Math.max(0.1, ...now, ...before));
       const f = frame(box, 200, `Divergence from the exact posterior in bits at questions 0 to ${V - 1}: ` +
-        `${now.map((h) => h.toFixed(3)).join(", ")}; whole network ${before.map((h) => h.toFixed(3)).join(", ")}.`);
+        `${now.map((h) => number(h)).join(", ")}; whole network ${before.map((h) => number(h)).join(", ")}.`);
       const toY = (h) => f.bottom - (h / top) * (f.bottom - f.top);
       const toX = (k) => f.left + ((k + 0.5) / V) * (f.right - f.left);
       axes(f, [0, 0.5, 1].map((share) => share * top), toY, "divergence (bits), whole network thin",
@@ -103,8 +103,13 @@
       f.svg.append(path(before, "bw-thin"), path(now, "bw-thick"), element("circle", {
         cx: toX(state.question), cy: toY(now[state.question]), r: 5.5, class: "bw-now",
       }));
+      box.steps = steps(toX, V, state.question);
+      readout(box, now.map((h, k) => ({
+        x: toX(k), ys: [h, before[k]].map(toY), lines: [`after ${count(k, "pair")}`, `now ${number(h)} bits`, `whole ${number(before[k])} bits`],
+      })));
     }
 
+    scrubber(costs, (k) => { state.question = k; update(); });
     run();
     watchWidth(root, bars, update);
   }

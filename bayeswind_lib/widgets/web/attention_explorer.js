@@ -4,7 +4,7 @@
 (function () {
   "use strict";
 
-  const { count, element, entropyBits: entropy, range, statusLine, watchWidth } = bwExplorer;
+  const { count, element, entropyBits: entropy, number, range, statusLine, watchWidth } = bwExplorer;
   const { drawBars, drawMap, episode, episodeControls, headGrid, posterior, tokensOf } = bwNetworkParts;
   const FILE = "bijection-transformer-classroom-seed0";
 
@@ -27,7 +27,7 @@
 
     const controls = episodeControls(id, state, update, run);
     const grid = headGrid(network, "Choose a head; on it, its attention on the values shown",
-      (l, h) => coverage(seen.patterns[l][h], state.question).mass.toFixed(2),
+      (l, h) => number(coverage(seen.patterns[l][h], state.question).mass),
       (l, h) => l === state.layer && h === state.head,
       (l, h) => { Object.assign(state, { layer: l, head: h }); update(); });
     const status = statusLine();
@@ -59,11 +59,11 @@
       const { layer, head, question: k } = state, now = coverage(seen.patterns[layer][head], k);
       controls.draw();
       grid.draw();
-      const even = Number.isNaN(now.even) ? "" : ` Over them it is spread with evenness ${now.even.toFixed(2)} (1 is even).`;
+      const even = Number.isNaN(now.even) ? "" : ` Over them it is spread with evenness ${number(now.even)} (1 is even).`;
       status.textContent = `Layer ${layer}, head ${head}, asked for key ${state.episode.keys[k]} after ${count(k, "pair")}: ` +
         `${(100 * now.mass).toFixed(1)} % of its attention is on the values shown; ` +
         `spread over all that it may see it would be ${(100 * uniform(k)).toFixed(1)} %.${even} ` +
-        `Entropy of its attention: ${now.bits.toFixed(3)} bits.`;
+        `Entropy of its attention: ${number(now.bits)} bits.`;
       drawMap(map, seen.patterns[layer][head], state, `layer ${layer}, head ${head}`);
       const exact = posterior(state.episode, k);
       drawBars(bars, { network: seen.probabilities[k] }, exact, `answer for key ${state.episode.keys[k]}`, state.seed);

@@ -6,8 +6,8 @@
   "use strict";
 
   const {
-    axes, button, chipInFocus, count, element, entropyBits: entropy, frame, generator, handOn, player, radios, range, readout,
-    scrubber, shuffled, slider, statusLine, text, trail, watchWidth,
+    axes, button, chipInFocus, count, element, entropyBits: entropy, frame, generator, handOn, number, player, radios, range, readout,
+    scrubber, shuffled, slider, statusLine, steps, text, trail, watchWidth,
   } = bwExplorer;
 
   // ---- the mathematics -----------------------------------------------------------------------
@@ -80,7 +80,7 @@
 
   // ---- small helpers -------------------------------------------------------------------------
 
-  const bits = (value) => `${value.toFixed(3)} ${value === 1 ? "bit" : "bits"}`;
+  const bits = (value) => `${number(value)} ${value === 1 ? "bit" : "bits"}`;
 
   // ---- the explorer --------------------------------------------------------------------------
 
@@ -156,7 +156,7 @@
       }));
       valueRow.replaceChildren(...numbers.map((value) => {
         const p = row ? row[value] : 0;
-        const chance = row ? (p ? `, probability ${p.toFixed(3)}` : ", ruled out") : "";
+        const chance = row ? (p ? `, probability ${number(p)}` : ", ruled out") : "";
         return chip("value", value, chance, !p, undefined, () => change(() => episode.reveal(value)));
       }));
       keepFocus();
@@ -194,9 +194,9 @@
     const left = row.filter((p) => p > 0).length;
     if (episode.asked(episode.key)) {
       return `${after}key ${episode.key} was asked before, its value is ${row.indexOf(1)}. ` +
-        "1 value left, entropy 0.000 bits.";
+        "1 value left, entropy 0 bits.";
     }
-    const share = left === 1 ? "with probability 1" : `each with probability 1/${left} = ${(1 / left).toFixed(4)}`;
+    const share = left === 1 ? "with probability 1" : `each with probability 1/${left} = ${number(1 / left)}`;
     return `${after}key ${episode.key} is new. ${count(left, "value")} left, ${share}. ` +
       `Entropy ${left > 1 ? `log\u2082 ${left} = ` : ""}${bits(entropy(row))}.`;
   }
@@ -248,14 +248,14 @@
     });
     trail(box, box.frame.svg, ".bw-bar", episode.seed);
     readout(box, (row || []).map((p, value) => ({
-      x: box.frame.left + (value + 0.5) * box.step, ys: [box.toY(p)], lines: [`value ${value}`, p ? `probability ${p.toFixed(3)}` : "ruled out"],
+      x: box.frame.left + (value + 0.5) * box.step, ys: [box.toY(p)], lines: [`value ${value}`, p ? `probability ${number(p)}` : "ruled out"],
     })));
   }
 
   function barWords(episode, row) {
     const open = row.flatMap((p, value) => (p > 0 ? [value] : []));
     return `Bars of the exact posterior for key ${episode.key}: ${open.length} of ${row.length} values are ` +
-      `possible, ${open.join(", ")}, each with probability ${row[open[0]].toFixed(4)}.`;
+      `possible, ${open.join(", ")}, each with probability ${number(row[open[0]])}.`;
   }
 
   // The entropy at every question so far: a staircase, or a sawtooth if keys come back.
@@ -263,14 +263,14 @@
     const n = episode.nValues, k = episode.keys.length;
     const all = rows || posterior(episode.keys, episode.values, n);
     const heights = all.map(entropy);
-    const told = heights.map((h) => h.toFixed(3)).join(", ");
+    const told = heights.map((h) => number(h)).join(", ");
     const f = frame(box, highFor(box, 210), `Entropy in bits at question 0 to ${heights.length - 1}: ${told}. ` +
       `The largest possible is ${bits(Math.log2(n))}.`);
     const top = Math.log2(n) * 1.06, last = episode.limit;
     const toY = (h) => f.bottom - (h / top) * (f.bottom - f.top);
     const toX = (i) => f.left + (i / last) * (f.right - f.left);
     const ticks = range(Math.floor(top) + 1), middle = (i) => (toX(i) + toX(i + 1)) / 2;
-    box.steps = { at: (x) => Math.max(0, Math.min(last, Math.floor(((x - f.left) / (f.right - f.left)) * last))), now: middle(k) };
+    box.steps = steps(middle, last + 1, k);
     axes(f, ticks, toY, "entropy (bits)", "pairs shown before the question");
     const stride = Math.max(1, Math.ceil(last / Math.max(2, (f.right - f.left) / 42)));
     for (let i = 0; i < last; i += stride) f.svg.append(text(middle(i), f.bottom + 17, String(i)));

@@ -6,7 +6,7 @@
 
   const {
     axes, button, chipInFocus, count, dragging, element, entropyBits, frame, generator, handOn, klBits, number, player, radios, range,
-    slider, statusLine, text, trail, watchWidth, within,
+    readout, slider, statusLine, text, trail, watchWidth, within,
   } = bwExplorer;
   const COINS = range(11).map((i) => i / 10); // chance of heads
   const MOST = 12; // tosses
@@ -93,7 +93,7 @@
       const belief = posterior(prior, tosses);
       which.input.value = coin / 10;
       which.output.textContent = number(coin / 10, 1);
-      weight.input.value = number(prior[coin]);
+      weight.input.value = prior[coin];
       weight.output.textContent = number(prior[coin]);
       for (const one of [next, head, tail]) one.disabled = tosses.length === MOST;
       back.disabled = !tosses.length;
@@ -149,6 +149,10 @@
         element("rect", { x, width: step, y: f.top - 6, height: f.bottom - f.top + 6, class: "bw-grip", "data-coin": i }));
     });
     trail(box, f.svg, ".bw-posterior", seed, { scale: [top, f.bottom] });
+    readout(box, COINS.map((c, i) => ({
+      x: f.left + (i + 0.5) * step, ys: [prior[i], ...(belief ? [belief[i]] : [])].map(toY),
+      lines: [`coin ${number(c, 1)}`, `prior ${number(prior[i])}`, ...(belief ? [`posterior ${number(belief[i])}`] : [])],
+    })));
     return (event) => {
       const place = f.svg.getBoundingClientRect();
       const down = ((event.clientY - place.top) / place.height) * 250;
@@ -170,6 +174,7 @@
       if (p > 0.2) f.svg.append(text(10, y + 16, `heads ${number(p)}`, "start", `bw-on-${kind}`));
       if (p < 0.8) f.svg.append(text(f.width - 10, y + 16, `tails ${number(1 - p)}`, "end"));
     });
+    readout(box, rows.map(([words, p], i) => ({ x: 4 + p * wide, ys: [53 + i * 52], lines: [words, `heads ${number(p)}`, `tails ${number(1 - p)}`] })), "y");
   }
 
   bwExplorer.start("coin", "Coin explorer", mount, { posterior, heads, raised, others: Object.fromEntries(Object.entries(OTHERS).map(([name, [, says]]) => [name, says])) });

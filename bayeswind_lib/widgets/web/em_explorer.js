@@ -6,7 +6,7 @@
   "use strict";
 
   const {
-    axes, button, dragging, element, frame, number, player, radios, range, slider, softmax, statusLine, tenth, text, trail, watchWidth, within,
+    axes, button, dragging, element, frame, number, player, radios, range, readout, slider, softmax, statusLine, tenth, text, trail, watchWidth, within,
   } = bwExplorer;
   const REACH = 2.5; // the plane shows both channels of a value from -2.5 to 2.5
   const NAMES = ["A", "B", "C"]; // outcomes
@@ -85,8 +85,8 @@
 
     function update() {
       const values = shown(), now = steps(state.scores, values, state.outcome);
-      spread.input.value = number(state.spread);
-      spread.output.textContent = number(state.spread);
+      spread.input.value = state.spread;
+      spread.output.textContent = number(state.spread, 2);
       scores.forEach((one, j) => {
         one.input.value = state.scores[j];
         one.output.textContent = number(state.scores[j], 1);
@@ -122,6 +122,10 @@
       f.svg.append(bar(x + wide * 0.14, wide * 0.3, a, "bw-was"), bar(x + wide * 0.5, wide * 0.34, now.after[j], "bw-is"),
         bar(x + wide * 0.46, wide * 0.42, now.posterior[j], "bw-exact"), text(x + wide / 2, f.bottom + 17, String(j + 1)));
     });
+    readout(box, now.pattern.map((a, j) => ({
+      x: f.left + (j + 0.5) * wide, ys: [a, now.posterior[j], now.after[j]].map(toY),
+      lines: [`value ${j + 1}`, `weight ${number(a)}`, `E-step ${number(now.posterior[j])}`, `attention ${number(now.after[j])}`],
+    })));
   }
 
   // The values, each a dot as large as its weight, and the directions of the outcomes. Returns how a place on the screen becomes one of the plane.
@@ -145,6 +149,10 @@
         element("circle", { cx, cy, r: 18, class: "bw-grip", "data-value": j }));
     });
     trail(box, f.svg, ".bw-dot", beginning, { most: 6 });
+    readout(box, values.map((v, j) => ({
+      x: dots[j][0], ys: [dots[j][1]],
+      lines: [`value ${j + 1} (${listed(v)})`, `weight ${number(now.pattern[j])}`, `forecasts ${NAMES[outcome]} ${number(forecast(v)[outcome])}`],
+    })), "xy");
     return (event) => {
       const { left, top } = f.svg.getBoundingClientRect();
       return [(event.clientX - left - middle[0]) / scale, (middle[1] - (event.clientY - top)) / scale];

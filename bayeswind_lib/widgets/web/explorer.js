@@ -88,10 +88,14 @@
 
   // ---- numbers -------------------------------------------------------------------------------
 
-  // A minus sign that is one, and no "-0.00".
-  function number(value, digits = 2) {
-    const words = value.toFixed(digits);
-    return Number(words) === 0 ? words.replace("-", "") : words.replace("-", "\u2212");
+  // A number as every figure writes it: three decimals, or two digits where it is small, so that only a zero reads as one. What lies
+  // on a grid (the place of a slider, a tick) has the digits of that grid. The minus sign is one, and there is no "-0.00".
+  function number(value, digits) {
+    const size = Math.abs(value), measured = digits === undefined && size > 1e-12; // less is the rounding of a zero
+    if (!Number.isFinite(size)) return "infinite";
+    if (measured && size < 1e-6) return "<0.000001";
+    const words = digits === undefined && !measured ? "0" : size.toFixed(digits ?? (size < 0.00995 ? 1 - Math.floor(Math.log10(size)) : 3));
+    return (value < 0 && Number(words) ? "\u2212" : "") + words;
   }
   const count = (n, one) => `${n} ${one}${n === 1 ? "" : "s"}`;
   const within = (value, reach) => Math.min(reach, Math.max(-reach, value));
@@ -145,8 +149,11 @@
     for (const end of ["pointerup", "pointercancel"]) box.addEventListener(end, () => { held = null; });
   }
 
+  // Of a drawing in which step i, of n, stands at toX(i): which one is `at` a place across, and where `now` is.
+  const steps = (toX, n, now) => ({ at: (x) => range(n).reduce((best, i) => (Math.abs(toX(i) - x) < Math.abs(toX(best) - x) ? i : best)), now: toX(now) });
+
   // A curve over steps is a scrubber: a mouse takes it anywhere, a finger at the point that stands for now; a tap goes there. Its
-  // drawing leaves in box.steps which step is `at` a place across, and where `now` is.
+  // drawing leaves its steps() in box.steps.
   function scrubber(box, go) {
     const across = (event) => event.clientX - box.getBoundingClientRect().left;
     const goTo = (event) => go(box.steps.at(across(event)));
@@ -155,9 +162,9 @@
     box.classList.add("bw-scrubber");
   }
 
-  // The values under the pointer, in words beside the nearest of `marks`: {x, ys, lines}, which stands at x and at the heights ys.
-  // Called at every drawing. A finger leaves the words there until it taps elsewhere or scrolls; nobody hears them.
-  function readout(box, marks) {
+  // The values under the pointer, in words beside the nearest of `marks`: {x, ys, lines}, which stands at x and at the heights ys;
+  // `along` says by which of the two nearness is measured. Called at every drawing. A finger leaves the words there until it taps elsewhere or scrolls; nobody hears them.
+  function readout(box, marks, along = "x") {
     if (!box.marks) {
       const at = (event) => {
         const { left, top } = box.getBoundingClientRect();
@@ -169,15 +176,16 @@
       box.addEventListener("pointercancel", () => at(null));
       document.addEventListener("pointerdown", (event) => { if (!box.contains(event.target)) at(null); });
     }
-    box.marks = marks;
+    Object.assign(box, { marks, along });
     showReadout(box);
   }
 
   function showReadout(box) {
-    const svg = box.querySelector("svg"), across = (mark) => Math.abs(mark.x - box.pointer[0]);
+    const svg = box.querySelector("svg"), { pointer, along } = box;
+    const away = ({ x, ys }) => Math.hypot(along === "y" ? 0 : x - pointer[0], along === "x" ? 0 : Math.min(...ys.map((y) => Math.abs(y - pointer[1]))));
     svg.querySelector(".bw-readout-box")?.remove();
-    if (!box.pointer || !box.marks.length) return;
-    const nearest = box.marks.reduce((best, mark) => (across(mark) < across(best) ? mark : best)), { x, ys, lines } = nearest, high = Math.min(...ys);
+    if (!pointer || !box.marks.length) return;
+    const nearest = box.marks.reduce((best, mark) => (away(mark) < away(best) ? mark : best)), { x, ys, lines } = nearest, high = Math.min(...ys);
     const words = lines.map((line, i) => text(8, 17 + 15 * i, line, "start"));
     const group = element("g", { class: "bw-readout-box", "aria-hidden": "true" }, ...words);
     svg.append(group);
@@ -347,7 +355,7 @@
 
   window.bwExplorer = {
     arrive, axes, button, chipInFocus, count, dragging, element, entropyBits, frame, gaussianEntropyBits, gaussianKlBits, generator, handOn,
-    klBits, land, lineBelief, linePredict, normal, number, player, radios, range, readout, roundUp, scrubber, shuffled, slider, softmax, start, statusLine, tenth, text, trace, trail, watchWidth,
+    klBits, land, lineBelief, linePredict, normal, number, player, radios, range, readout, roundUp, scrubber, shuffled, slider, softmax, start, statusLine, steps, tenth, text, trace, trail, watchWidth,
     within,
   };
 })();

@@ -5,7 +5,7 @@
 (function () {
   "use strict";
 
-  const { axes, button, element, frame, generator, number, readout, slider, statusLine, text, trace, watchWidth } = bwExplorer;
+  const { axes, button, element, frame, generator, number, readout, scrubber, slider, statusLine, steps, text, trace, watchWidth } = bwExplorer;
   const STEPS = 40, N_STEPS = 12, KEEPS = Array.from({ length: 51 }, (_, i) => i / 50);
 
   // ---- the mathematics -----------------------------------------------------------------------
@@ -131,8 +131,8 @@
       const here = expected[Math.round(keep * 50)], low = best();
       const sides = exact.filter((x, t) => (x > 0) !== (held[t] > 0)).length;
       status.textContent =
-        `An integrator that keeps ${keep.toFixed(2)} is ${here.toFixed(4)} bits from the exact filter on average; ` +
-        `the best one keeps ${KEEPS[low].toFixed(2)} and is ${expected[low].toFixed(4)} bits away. ` +
+        `An integrator that keeps ${keep.toFixed(2)} is ${number(here)} bits from the exact filter on average; ` +
+        `the best one keeps ${KEEPS[low].toFixed(2)} and is ${number(expected[low])} bits away. ` +
         `In this sequence the two name different states at ${sides} of ${STEPS} steps.`;
       drawOdds(shown, exact, held, sum);
       drawLeaks(low);
@@ -142,7 +142,7 @@
     // The log odds; above state 1 is believed. The true state is the band behind the curves.
     function drawOdds({ states, symbols }, exact, held, sum) {
       const most = Math.max(2, ...exact.map(Math.abs), ...held.map(Math.abs)) * 1.1;
-      const told = (row) => row.filter((_, t) => t % 8 === 7).map((x) => x.toFixed(1)).join(", ");
+      const told = (row) => row.filter((_, t) => t % 8 === 7).map((x) => number(x)).join(", ");
       const f = frame(odds, 250, `Log odds of state 1 at steps 8, 16, 24, 32 and 40: exact ${told(exact)}; ` +
         `leaky ${told(held)}; without a leak ${told(sum)}. The state changes ` +
         `${states.filter((s, t) => t && s !== states[t - 1]).length} times.`);
@@ -168,7 +168,7 @@
     function drawLeaks(low) {
       const now = Math.round(state.keep * 50), top = Math.max(...expected) * 1.08;
       const f = frame(leaks, 220, `Mean KL divergence in bits over what an integrator keeps: ` +
-        [0, 10, 20, 30, 40, 50].map((i) => `${KEEPS[i]}: ${expected[i].toFixed(4)}`).join(", ") +
+        [0, 10, 20, 30, 40, 50].map((i) => `${KEEPS[i]}: ${number(expected[i])}`).join(", ") +
         `; least at ${KEEPS[low]}, chosen ${KEEPS[now]}.`);
       const toY = (h) => f.bottom - (h / top) * (f.bottom - f.top), toX = (i) => f.left + (i / 50) * (f.right - f.left);
       axes(f, spaced(top, 3), toY, "mean KL divergence (bits), all sequences", "kept from one step to the next");
@@ -180,9 +180,11 @@
         path(expected, toX, toY, "bw-leaky"),
         element("circle", { cx: toX(low), cy: toY(expected[low]), r: 6, class: "bw-least" }),
         element("circle", { cx: toX(now), cy: toY(expected[now]), r: 6, class: "bw-now" }));
-      readout(leaks, expected.map((kl, i) => ({ x: toX(i), ys: [toY(kl)], lines: [`kept ${KEEPS[i].toFixed(2)}`, `${kl.toFixed(4)} bits`] })));
+      leaks.steps = steps(toX, KEEPS.length, now);
+      readout(leaks, expected.map((kl, i) => ({ x: toX(i), ys: [toY(kl)], lines: [`kept ${KEEPS[i].toFixed(2)}`, `${number(kl)} bits`] })));
     }
 
+    scrubber(leaks, choose);
     update();
     watchWidth(root, odds, update);
   }

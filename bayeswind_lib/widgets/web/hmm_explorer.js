@@ -10,8 +10,8 @@
   "use strict";
 
   const {
-    axes, button, chipInFocus, count, element, entropyBits: entropy, frame, generator, handOn, klBits: divergence, player,
-    radios, range, readout, scrubber, slider, statusLine, text, trace, trail, watchWidth,
+    axes, button, chipInFocus, count, element, entropyBits: entropy, frame, generator, handOn, klBits: divergence, number, player,
+    radios, range, readout, scrubber, slider, statusLine, steps, text, trace, trail, watchWidth,
   } = bwExplorer;
   const SIZE = 3, LENGTH = 20; // states and symbols; symbols that nature draws
   const CHAINS = { fast: { kappa: 0, least: 5 }, slow: { kappa: 20, least: 1 } };
@@ -223,8 +223,7 @@
 
   // ---- small helpers -------------------------------------------------------------------------
 
-  const bits = (value) => (value < 5e-7 ? "0 bits" : value < 1e-3 ? `${value.toExponential(1)} bits` : `${value.toFixed(3)} bits`);
-  const chance = (p) => p.toFixed(3);
+  const bits = (value) => `${number(value)} bits`;
   // A label beside a number: "exact", "last 2".
   const brief = ({ label }) => label.replace(/^exact .*/, "exact").replace(/^last (?:(\d+) )?\w+$/, (_, n = 1) => `last ${n}`);
 
@@ -320,7 +319,7 @@
         const likely = sum(states.map((s) => p[s] * episode.emission[s][symbol]));
         return element("button", {
           type: "button", class: "bw-chip", "data-chip": `symbol ${symbol}`, disabled: episode.done,
-          "aria-label": `symbol ${symbol}, probability ${chance(likely)}`, title: `probability ${chance(likely)}`,
+          "aria-label": `symbol ${symbol}, probability ${number(likely)}`, title: `probability ${number(likely)}`,
           onclick: () => change(() => episode.reveal(symbol)),
         }, String(symbol));
       }));
@@ -352,15 +351,15 @@
     const n = episode.seen, exact = all[0].rows[n];
     if (!n) return `No symbol seen: every state has probability 1/3, entropy ${bits(entropy(exact))}.`;
     const others = all.slice(1).map((one) => ` ${one.label[0].toUpperCase()}${one.label.slice(1)}: KL ${bits(divergence(exact, one.rows[n]))}.`);
-    return `After ${count(n, "symbol")}: the belief is ${exact.map(chance).join(", ")}, ` +
+    return `After ${count(n, "symbol")}: the belief is ${exact.map((p) => number(p)).join(", ")}, ` +
       `entropy ${bits(entropy(exact))}.${others.join("")}`;
   }
 
   function describeForecasts(episode, all) {
     const n = episode.seen, exact = all[0].rows[n];
-    if (!n) return `Nothing observed: the exact forecast is ${exact.map(chance).join(", ")}.`;
+    if (!n) return `Nothing observed: the exact forecast is ${exact.map((p) => number(p)).join(", ")}.`;
     const others = all.slice(1).map((one) => `${bits(divergence(exact, one.rows[n]))} (${one.label})`);
-    return `After ${count(n, "observation")} the exact forecast of the next is ${exact.map(chance).join(", ")}. ` +
+    return `After ${count(n, "observation")} the exact forecast of the next is ${exact.map((p) => number(p)).join(", ")}. ` +
       `KL divergence from it: ${others.join(", ")}.`;
   }
 
@@ -388,7 +387,7 @@
   // Certainty about state 0 is the left corner, 1 the right one, 2 the top.
   function drawTriangle(box, all) {
     const n = all[0].rows.length - 1;
-    const now = all.map((one) => `${one.label} ${one.rows[n].map(chance).join(", ")}`).join("; ");
+    const now = all.map((one) => `${one.label} ${one.rows[n].map((p) => number(p)).join(", ")}`).join("; ");
     const side = Math.min(Math.max(box.clientWidth, 200) - 60, 300), tall = side * Math.sqrt(3) / 2;
     const f = frame(box, tall + 62, `Triangle of beliefs about states 0, 1 and 2 after ${n} symbols: ${now}.`);
     const left = (f.width - side) / 2, bottom = 30 + tall;
@@ -414,17 +413,17 @@
       }
       f.svg.append(mark(one.look, points[n], 5.5));
     });
+    readout(box, all.flatMap((one) => one.rows.map((row, t) => ({
+      x: at(row)[0], ys: [at(row)[1]], lines: [`${brief(one)}, after ${count(t, "symbol")}`, ...states.map((s) => `state ${s} ${number(row[s])}`)],
+    })).slice(one.look === 0 ? 0 : n)), "xy");
   }
-
-  // The step of a curve that is nearest to a place across.
-  const nearestStep = (toX) => (x) => range(LENGTH + 1).reduce((best, t) => (Math.abs(toX(t) - x) < Math.abs(toX(best) - x) ? t : best));
 
   // On a phone the drawings and the buttons below them fit into one view.
   const highFor = (height) => (window.innerWidth < 500 ? 170 : height);
 
   function drawBars(box, all, { seed, chain }, height = 300, title = "probability", below = "hidden state now") {
     const n = all[0].rows.length - 1;
-    const told = all.map((one) => `${one.label} ${one.rows[n].map(chance).join(", ")}`).join("; ");
+    const told = all.map((one) => `${one.label} ${one.rows[n].map((p) => number(p)).join(", ")}`).join("; ");
     const f = frame(box, highFor(height), `Bars of the ${title} of 0, 1 and 2 (${below}): ${told}.`);
     const toY = (p) => f.bottom - p * (f.bottom - f.top);
     axes(f, [0, 0.25, 0.5, 0.75, 1], toY, title, below);
@@ -444,13 +443,13 @@
     trail(box, f.svg, ".bw-look-0", `${seed} ${chain}`);
     readout(box, states.map((s) => ({
       x: f.left + (s + 0.5) * step, ys: all.map((one) => toY(one.rows[n][s])),
-      lines: [`${below} ${s}`, ...all.map((one) => `${brief(one)} ${chance(one.rows[n][s])}`)],
+      lines: [`${below} ${s}`, ...all.map((one) => `${brief(one)} ${number(one.rows[n][s])}`)],
     })));
   }
 
   function drawEntropy(box, all) {
     const n = all[0].rows.length - 1, heights = all.map((one) => one.rows.map(entropy));
-    const told = all.map((one, i) => `${one.label} ${heights[i].map((h) => h.toFixed(3)).join(", ")}`).join("; ");
+    const told = all.map((one, i) => `${one.label} ${heights[i].map((h) => number(h)).join(", ")}`).join("; ");
     const f = frame(box, highFor(230), `Entropy in bits after 0 to ${n} symbols: ${told}.`);
     const top = Math.log2(SIZE) * 1.06;
     const toY = (h) => f.bottom - (h / top) * (f.bottom - f.top);
@@ -464,7 +463,7 @@
       points.forEach((point, t) => f.svg.append(look || t === n ? mark(look, point, t === n ? 4.5 : 2.6)
         : element("circle", { cx: point[0], cy: point[1], r: 2.6, class: "bw-past" })));
     });
-    box.steps = { at: nearestStep(toX), now: toX(n) };
+    box.steps = steps(toX, LENGTH + 1, n);
     readout(box, range(n + 1).map((t) => ({
       x: toX(t), ys: heights.map((hs) => toY(hs[t])),
       lines: [`after ${count(t, "symbol")}`, ...all.map((one, i) => `${brief(one)} ${bits(heights[i][t])}`)],
@@ -498,7 +497,7 @@
           return one;
         }));
     });
-    box.steps = { at: nearestStep(toX), now: toX(n) };
+    box.steps = steps(toX, LENGTH + 1, n);
     readout(box, range(n).map((t) => ({
       x: toX(t + 1), ys: gaps.map((row) => toY(row[t])),
       lines: [`after ${count(t + 1, "observation")}`, ...gaps.map((row, i) => `${brief(all[i + 1])} ${bits(row[t])}`)],

@@ -6,8 +6,8 @@
   "use strict";
 
   const {
-    axes, button, count, element, frame, generator, klBits: divergence, radios, range, shuffled, slider, statusLine,
-    text, trace, watchWidth,
+    axes, button, count, element, frame, generator, klBits: divergence, number, radios, range, readout, scrubber, shuffled, slider, statusLine,
+    steps, text, trace, watchWidth,
   } = bwExplorer;
   const VIEWS = {
     token: "its own token",
@@ -121,10 +121,6 @@
     return { keys, values: keys.map((key) => map[key]) };
   }
 
-  // ---- small helpers -------------------------------------------------------------------------
-
-  const bits = (value) => value.toFixed(3);
-
   // ---- the explorer --------------------------------------------------------------------------
 
   function mount(root, id) {
@@ -154,6 +150,8 @@
       status, curves,
       element("div", { class: "bw-scroll", tabindex: 0, role: "region", "aria-label": "Mean error of every view" }, means));
 
+    scrubber(curves, (pairs) => { state.pairs = pairs; settle(false); });
+
     function settle(anew) {
       const V = state.nValues;
       state.pairs = Math.min(state.pairs, V - 1);
@@ -177,8 +175,8 @@
       const mean = (row) => row.reduce((sum, x) => sum + x, 0) / row.length;
       const left = guess.filter((p) => p > 0).length;
       status.textContent =
-        `After ${count(k, "pair")}, a position that sees ${named(view).replace(",", "")} has ${count(left, "value")} left: ${bits(divergence(truth, guess))} bits from the posterior in this ` +
-        `episode, on average ${bits(all[view][k])} at this question and ${bits(mean(all[view]))} over all ${V}.`;
+        `After ${count(k, "pair")}, a position that sees ${named(view).replace(",", "")} has ${count(left, "value")} left: ${number(divergence(truth, guess))} bits from the posterior in this ` +
+        `episode, on average ${number(all[view][k])} at this question and ${number(mean(all[view]))} over all ${V}.`;
       drawStrip(keys, values);
       drawBars(bars, guess, truth, keys[k]);
       drawCurves(curves, all);
@@ -222,11 +220,11 @@
         element("tbody", {}, ...Object.keys(VIEWS).map((view) =>
           element("tr", { class: view === state.view ? "bw-chosen" : "" },
             element("th", { scope: "row" }, named(view)),
-            element("td", { "data-view": view }, bits(mean(all[view])))))));
+            element("td", { "data-view": view }, number(mean(all[view])))))));
     }
 
     function drawBars(box, guess, truth, key) {
-      const told = guess.map((p, v) => `${v}: ${bits(p)} (exact ${bits(truth[v])})`).join(", ");
+      const told = guess.map((p, v) => `${v}: ${number(p)} (exact ${number(truth[v])})`).join(", ");
       const f = frame(box, 190, `Best prediction of this view for key ${key}, by value: ${told}.`);
       const toY = (p) => f.bottom - p * (f.bottom - f.top), step = (f.right - f.left) / guess.length;
       axes(f, [0, 0.5, 1], toY, "best of this view, and exact (dashed)", "value");
@@ -238,11 +236,14 @@
         if (p) f.svg.append(bar(p, "bw-guess"));
         if (truth[v]) f.svg.append(bar(truth[v], "bw-bar"));
       });
+      readout(box, guess.map((p, v) => ({
+        x: f.left + (v + 0.5) * step, ys: [p, truth[v]].map(toY), lines: [`value ${v}`, `this view ${number(p)}`, `exact ${number(truth[v])}`],
+      })));
     }
 
     function drawCurves(box, all) {
       const V = state.nValues, row = all[state.view];
-      const told = row.map(bits).join(", ");
+      const told = row.map((h) => number(h)).join(", ");
       const f = frame(box, 220, `Least possible error in bits of ${named(state.view)} at questions 0 to ${V - 1}: ${told}. ` +
         "The other views are drawn thin.");
       const top = Math.max(...all.token) * 1.08, toY = (h) => f.bottom - (h / top) * (f.bottom - f.top);
@@ -259,6 +260,8 @@
       row.forEach((h, i) => f.svg.append(element("circle", {
         cx: toX(i), cy: toY(h), r: i === state.pairs ? 6 : 3.5, class: i === state.pairs ? "bw-now" : "bw-past",
       })));
+      box.steps = steps(toX, V, state.pairs);
+      readout(box, row.map((h, i) => ({ x: toX(i), ys: [toY(h)], lines: [`after ${count(i, "pair")}`, `${number(h)} bits`] })));
     }
 
     settle(false);

@@ -4,8 +4,8 @@
 (function () {
   "use strict";
 
-  const { axes, element, entropyBits, frame, klBits, range, text, watchWidth } = bwExplorer;
-  const { Bijection, FILES, MOVES, mean, moved, short: bits, wasted } = bwTasks;
+  const { axes, count, element, entropyBits, frame, klBits, number, range, readout, text, watchWidth } = bwExplorer;
+  const { Bijection, FILES, MOVES, mean, moved, wasted } = bwTasks;
   const NETWORKS = { game: FILES.bijection.game.file, chain: FILES.hmm.main.file };
   const FOUND = 3; // rounds after which one line says what there was to find
   const SPARE = 0.03; // of a bet, on values that are taken: less, and the reader has found out
@@ -199,7 +199,7 @@
       if (!last) return;
       const rows = { you: rounds.map((r) => r.you), network: rounds.map((r) => r.network).filter((v) => v !== undefined), exact: rounds.map(() => 0) };
       for (const [who, values] of Object.entries(rows)) {
-        const now = values.length ? bits(values.at(-1)) : "\u2026", average = values.length ? `average ${bits(mean(values))}` : this.problem ? "not here" : "arriving";
+        const now = values.length ? number(values.at(-1)) : "\u2026", average = values.length ? `average ${number(mean(values))}` : this.problem ? "not here" : "arriving";
         one(this.parts.scores, `[data-now=${who}]`).textContent = now;
         one(this.parts.scores, `[data-mean=${who}]`).textContent = average;
         this.root.dataset[`${who}Bits`] = values.length ? values.at(-1) : "";
@@ -212,7 +212,7 @@
       if (this.problem && last) return this.problem;
       if (!last) return "Drag the bars: how likely is each value? Then press Reveal.";
       if (!this.revealed && rounds.length !== FOUND) return "Bits wasted in the last round. Where do you bet now?";
-      if (this.over) return `You wasted ${bits(mean(rounds.map((r) => r.you)))} bits a round. How does the network do it? Read on.`;
+      if (this.over) return `You wasted ${number(mean(rounds.map((r) => r.you)))} bits a round. How does the network do it? Read on.`;
       if (rounds.length >= FOUND) {
         if (last.spare < SPARE) return "You found it: a value that is taken never comes back. So did the network.";
         return "Look at the threads: a value that is taken never comes back. Pull its bar to zero.";
@@ -305,11 +305,15 @@
       for (const round of game.rounds) {
         f.svg.append(element("circle", { class: "bw-s-you", r: 5, cx: (toX(round.at) + toX(round.at + 1)) / 2, cy: toY(entropyBits(round.mine)) }));
       }
+      readout(this.box, exact.map((bitsHere, k) => {
+        const shown = [["exact", bitsHere], ...(drawn ? [["network", drawn[k]]] : []), ...game.rounds.filter((round) => round.at === k).map((round) => ["your bet", entropyBits(round.mine)])];
+        return { x: (toX(k) + toX(k + 1)) / 2, ys: shown.map(([, v]) => toY(v)), lines: [`after ${count(k, "pair")}`, ...shown.map(([who, v]) => `${who} ${number(v)}`)] };
+      }));
       Object.assign(this.figure.dataset, { exact: JSON.stringify(exact), network: JSON.stringify(drawn) });
     }
 
     words(drawn) {
-      const say = (values) => values.map((v) => v.toFixed(2)).join(", ");
+      const say = (values) => values.map((v) => number(v)).join(", ");
       return `Uncertainty in bits before each pair. Exact: ${say(this.exact)}.` +
         (drawn ? ` The network, attention ${this.attention ? "on" : "off"}: ${say(drawn)}.` : "");
     }
@@ -382,6 +386,10 @@
       this.symbols.forEach((sign, k) => {
         if (k < this.shown) f.svg.append(text((toX(k) + toX(k + 1)) / 2, f.bottom + 18, SIGNS[sign], "middle", k === this.shown - 1 ? "bw-now" : ""));
       });
+      readout(this.box, range(this.shown).map((k) => ({
+        x: (toX(k) + toX(k + 1)) / 2, ys: range(S).flatMap((s) => [this.exact, ...(drawn ? [this.said] : [])].map((rows) => toY(s, rows[k][s]))),
+        lines: [`after ${count(k + 1, "sign")}`, ...range(S).map((s) => `${NAMES[s]} ${number(this.exact[k][s])}${drawn ? `, network ${number(this.said[k][s])}` : ""}`)],
+      })));
       Object.assign(this.figure.dataset, { shown: this.shown, network: drawn ? "here" : "", exact: JSON.stringify(this.exact), said: JSON.stringify(this.said ?? null) });
     }
 
@@ -450,7 +458,7 @@
         if (!dot) one(card, "svg").append(words);
         dot = dot || mark(card, { cy: y });
         dot.setAttribute("cx", zero + decade * Math.log10(error));
-        say(`Just now, in ${EPISODES} episodes: the small network of this page is off by ${bits(error)} bits.`);
+        say(`Just now, in ${EPISODES} episodes: the small network of this page is off by ${number(error)} bits.`);
       } }, "Measure the game's network");
     },
 
@@ -474,7 +482,7 @@
         const now = +input.value, [, , error, y] = errors.find(([a, b]) => now >= a && now <= b);
         dot.setAttribute("cx", from + (to - from) * (now - 0.5) / last);
         dot.setAttribute("cy", y);
-        say(now <= trained ? `Step ${now}, as in training: ${bits(error)} bits off.` : `Step ${now}: ${bits(error)} bits off, ${(error / errors[0][2]).toFixed(0)} times the error of the first ${trained}.`);
+        say(now <= trained ? `Step ${now}, as in training: ${number(error)} bits off.` : `Step ${now}: ${number(error)} bits off, ${(error / errors[0][2]).toFixed(0)} times the error of the first ${trained}.`);
       } });
       input.dispatchEvent(new Event("input"));
       return input;
@@ -500,13 +508,13 @@
 
   // A card on the map shows what it builds on and what builds on it.
   function light(map) {
-    const cards = all(map, ".bw-chapter"), needs = (card) => card.dataset.needs.split(" ").filter(Boolean), number = (card) => card.id.slice(4);
+    const cards = all(map, ".bw-chapter"), needs = (card) => card.dataset.needs.split(" ").filter(Boolean), chapter = (card) => card.id.slice(4);
     const show = (chosen) => {
       map.classList.toggle("bw-lit", Boolean(chosen));
       for (const card of cards) {
         card.classList.toggle("bw-chosen", card === chosen);
-        card.classList.toggle("bw-before", Boolean(chosen) && needs(chosen).includes(number(card)));
-        card.classList.toggle("bw-after", Boolean(chosen) && needs(card).includes(number(chosen)));
+        card.classList.toggle("bw-before", Boolean(chosen) && needs(chosen).includes(chapter(card)));
+        card.classList.toggle("bw-after", Boolean(chosen) && needs(card).includes(chapter(chosen)));
       }
     };
     for (const card of cards) {

@@ -3,26 +3,20 @@
 (function () {
   "use strict";
 
-  const { element, range, text, trace, trail } = bwExplorer;
+  const { count, element, number, range, readout, steps: stepsOf, text, trace, trail } = bwExplorer;
 
   const probability = (p) => (p >= 0.9995 ? "1" : p.toFixed(2).replace(/^0/, ""));
-  // A number of bits: never a zero that is none.
-  function bits(v) {
-    if (!Number.isFinite(v)) return "infinite";
-    if (v < 1e-3) return v === 0 ? "0" : v < 1e-6 ? "below 1e-6" : v.toExponential(1);
-    return v.toFixed(v < 0.0995 ? 3 : 2);
-  }
   const svgOf = (width, height, label) => element("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label });
 
   // ---- the answer ------------------------------------------------------------------------------
 
-  // names, exact, now: of every outcome; whole: the answer of the uncut network, or null; from: where
+  // names, exact, now: of every outcome, what: one of them in a word; whole: the answer of the uncut network, or null; from: where
   // the stream comes up from below; chosen: outcomes that contributions are about; pick(y) is called
   // when one is pressed.
-  function answer(box, { width, narrow, names, exact, now, whole, from, chosen, pick, title, scene }) {
+  function answer(box, { width, narrow, what, names, exact, now, whole, from, chosen, pick, title, scene }) {
     const height = narrow ? 142 : 158, base = height - 46, top = 20, left = 8, step = (width - 2 * left) / names.length;
     const most = [0.16, 0.28, 0.4, 0.56, 0.75, 1.001].find((v) => v >= Math.max(...exact, ...now, ...(whole || []))), toY = (p) => base - (Math.min(p, most) / most) * (base - top);
-    const told = names.map((name, y) => `${name}: network ${now[y].toFixed(3)}, exact ${exact[y].toFixed(3)}${whole ? `, uncut ${whole[y].toFixed(3)}` : ""}`);
+    const told = names.map((name, y) => `${name}: network ${number(now[y])}, exact ${number(exact[y])}${whole ? `, uncut ${number(whole[y])}` : ""}`);
     const svg = svgOf(width, height, `${title} ${told.join("; ")}.`);
     const wide = Math.min(step * 0.74, 62), centre = (y) => left + (y + 0.5) * step;
     const bar = (kind_, p, y, inset = 0) => element("rect", {
@@ -44,22 +38,28 @@
     });
     if (!whole) trail(box, svg, ".bw-first", scene, { scale: [most, base] });
     box.replaceChildren(svg);
+    readout(box, names.map((name, y) => ({
+      x: centre(y), ys: [now[y], exact[y], ...(whole ? [whole[y]] : [])].map(toY),
+      lines: [`${what} ${name}`, `network ${number(now[y])}`, ...(whole ? [`uncut ${number(whole[y])}`] : []), `exact ${number(exact[y])}`],
+    })));
   }
 
   // ---- how it went so far ------------------------------------------------------------------------
 
-  // Entropy after every step in bits, of the truth (dashed) and of the network (dots), so far and, of
+  // Entropy after every `step` (pair or symbol), from so many at `first`, in bits, of the truth (dashed) and of the network (dots), so far and, of
   // the truth, to come if that is known; a column a step, in line with the slider below.
-  function course(box, { width, steps, exact, network, now, high }) {
+  function course(box, { width, steps, first, step, exact, network, now, high }) {
     const height = width < 330 ? 38 : 52, left = 9, top = 6, base = height - 6, toX = (k) => left + (steps > 1 ? k / (steps - 1) : 0.5) * (width - 2 * left);
     const toY = (bits) => base - (Math.min(bits, high) / high) * (base - top);
-    const told = network.map((bits, k) => `${bits.toFixed(2)} (exact ${exact[k].toFixed(2)})`);
+    const told = network.map((bits, k) => `${number(bits)} (exact ${number(exact[k])})`);
     const svg = svgOf(width, height, `Entropy in bits of the network's answer, step by step: ${told.join(", ")}.`);
     svg.append(element("line", { class: "bw-floor", x1: left, x2: width - left, y1: base, y2: base }),
       element("path", { class: "bw-truth", d: trace(exact.map((bits, k) => [toX(k), toY(bits)])) }),
       ...network.map((bits, k) => element("circle", { class: `bw-dot${k === now ? " bw-now" : ""}`, cx: toX(k), cy: toY(bits), r: k === now ? 4.5 : 2.6 })));
     box.replaceChildren(svg);
+    box.steps = stepsOf(toX, steps, now);
+    readout(box, network.map((bits, k) => ({ x: toX(k), ys: [bits, exact[k]].map(toY), lines: [`${count(k + first, step)}: ${number(bits)}, exact ${number(exact[k])}`] })));
   }
 
-  window.bwMachineAnswer = { answer, bits, course, probability };
+  window.bwMachineAnswer = { answer, course, probability };
 })();

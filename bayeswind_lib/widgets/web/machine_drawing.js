@@ -6,7 +6,7 @@
   "use strict";
 
   const { element, number, range, text } = bwExplorer;
-  const { bits, probability } = bwMachineAnswer;
+  const { probability } = bwMachineAnswer;
   const LEAST = 0.008; // attention below this is not drawn
 
   // ---- where things stand ----------------------------------------------------------------------
@@ -240,7 +240,7 @@
           element("rect", { class: "bw-first", x: x + y * step + step * 0.12, width: step * 0.76, y: foot - high(v), height: high(v) }),
           ...(what.exact[y] > 0 ? [element("rect", { class: "bw-exact bw-thin", x: x + y * step + step * 0.12, width: step * 0.76, y: foot - high(what.exact[y]), height: high(what.exact[y]) })] : []),
         ]),
-        text(x + wide / 2, foot + 13, `KL ${one.kl < 0.01 ? bits(one.kl) : one.kl.toFixed(one.kl < 9.95 ? 2 : 0)}`, "middle", "bw-small"),
+        text(x + wide / 2, foot + 13, `KL ${number(one.kl)}`, "middle", "bw-small"),
       ];
     });
   }

@@ -5,7 +5,7 @@
 (function () {
   "use strict";
 
-  const { arrive, button, count, element, entropyBits, handOn, klBits, land, number, radios, range, slider, statusLine, watchWidth } = bwExplorer;
+  const { arrive, button, count, element, entropyBits, handOn, klBits, land, number, radios, range, scrubber, slider, statusLine, watchWidth } = bwExplorer;
   const { Bijection, Chain } = bwTasks;
   const FILES = {
     "bijection": {
@@ -156,6 +156,7 @@
       this.stage = element("div", { class: "bw-m-stage" });
       this.sticking = element("div", { class: "bw-m-answer" }, this.status, this.key, this.answerBox);
       this.steps = slider(id, "pairs", "Pairs", [0, 1, 1], state.pairs, (pairs) => { this.stop(); this.step(pairs); });
+      scrubber(this.courseBox, (i) => { this.stop(); this.step(Math.min(i + this.least, this.most)); });
       this.buildButtons();
       this.bar = element("div", { class: "bw-m-bar" }, element("div", { class: "bw-m-course" }, element("span", {}, "entropy"), this.courseBox, this.steps.field),
         element("div", { class: "bw-buttons" }, this.back, this.playing, this.next, this.restore));
@@ -348,7 +349,7 @@
       svg.setAttribute("height", p.height);
       this.zoom.show();
       bwMachineAnswer.answer(this.answerBox, {
-        width, narrow, names: play.labels, exact: found.exact, now: found.seen.probabilities, whole: found.whole && found.whole.probabilities, from: p.xs,
+        width, narrow, what: play.outcome, names: play.labels, exact: found.exact, now: found.seen.probabilities, whole: found.whole && found.whole.probabilities, from: p.xs,
         chosen: state.flow === "contribution" ? found.asked.chosen : [], pick: (y) => this.set({ flow: "contribution", about: String(y) }), title: play.title,
         scene: `${state.task} ${state.seed} ${network.architecture}`,
       });
@@ -359,7 +360,7 @@
     drawCourse() {
       const { play, state } = this, box = this.courseBox, hmm = play.kind === "hmm", network = courseOf(this.network, play, state.off);
       const exact = hmm || play.comesBack ? this.found.exacts.map(entropyBits) : range(play.limit).map((k) => Math.log2(play.V - k));
-      bwMachineAnswer.course(box, { width: Math.max(this.steps.input.clientWidth, 120), steps: play.limit, exact, network, now: network.length - 1, high: Math.log2(this.V) * 1.08 });
+      bwMachineAnswer.course(box, { width: Math.max(this.steps.input.clientWidth, 120), steps: play.limit, first: this.least, step: hmm ? "symbol" : "pair", exact, network, now: network.length - 1, high: Math.log2(this.V) * 1.08 });
       const { input, output } = this.steps;
       this.steps.field.querySelector("label").textContent = hmm ? "Symbols" : "Pairs";
       Object.assign(input, { min: this.least, max: this.most, value: state.pairs });
@@ -404,7 +405,7 @@
     // The tokens a head reads most.
     reads(name) {
       const [l, h] = name.split(".").map(Number), row = this.found.seen.patterns[l][h][this.play.inputs.length - 1], { tokens } = this.play;
-      return range(row.length).sort((a, b) => row[b] - row[a]).slice(0, 3).filter((t, i) => !i || row[t] > 0.02).map((t) => `${tokens[t].short} ${row[t].toFixed(2)}`).join(", ");
+      return range(row.length).sort((a, b) => row[b] - row[a]).slice(0, 3).filter((t, i) => !i || row[t] > 0.02).map((t) => `${tokens[t].short} ${number(row[t])}`).join(", ");
     }
 
     nameOf(name) { return name.endsWith(".m") ? `MLP of layer ${parseInt(name, 10)}` : name.includes(".") ? `head ${name}` : name.startsWith("t") ? this.play.tokens[+name.slice(1)].long : `layer ${name}`; }
@@ -444,9 +445,9 @@
     }
 
     say() {
-      const { found, state, play, network } = this, { now, before, truth } = found, { bits } = bwMachineAnswer;
+      const { found, state, play, network } = this, { now, before, truth } = found;
       const place = play.kind === "hmm" ? `After ${count(play.shown, "symbol")}` : `Key ${play.key}, after ${count(play.shown, "pair")}`;
-      this.status.textContent = `${place}: entropy ${bits(now.entropy)} bits, exact ${bits(truth)}; KL ${bits(now.kl)} bits${before ? ` (uncut ${bits(before.kl)})` : ""}.`;
+      this.status.textContent = `${place}: entropy ${number(now.entropy)} bits, exact ${number(truth)}; KL ${number(now.kl)} bits${before ? ` (uncut ${number(before.kl)})` : ""}.`;
       this.key.replaceChildren(element("li", {}, "probability"), ...[["bw-first", before ? "network, cut" : "network"], ...(before ? [["bw-ghost", "uncut"]] : []),
         ...(this.answerBox.querySelector(".bw-was-here") ? [["bw-was", "before"]] : []), ["bw-exact", "exact"]]
         .map(([kind, words]) => element("li", {}, element("span", { class: kind.replace("bw-", "bw-key-") }), words)));

@@ -4,7 +4,7 @@
 (function () {
   "use strict";
 
-  const { axes, button, element, frame, range, shuffled, slider, statusLine, text, trail } = bwExplorer;
+  const { axes, button, element, frame, number, range, readout, shuffled, slider, statusLine, text, trail } = bwExplorer;
   const NEAR = "600px 0px"; // so far outside the window an explorer begins to load
 
   // ---- start ---------------------------------------------------------------------------------
@@ -144,7 +144,7 @@
   function drawBars(box, rows, truth, title, scene = "") {
     const names = Object.keys(rows), V = truth.length;
     const told = range(V).map((v) =>
-      `${v}: ${names.map((name) => `${name} ${rows[name][v].toFixed(3)}`).join(", ")}, exact ${truth[v].toFixed(3)}`);
+      `${v}: ${names.map((name) => `${name} ${number(rows[name][v])}`).join(", ")}, exact ${number(truth[v])}`);
     const f = frame(box, 200, `${title}, by value. ${told.join("; ")}.`);
     const top = Math.max(...truth, ...names.flatMap((name) => [...rows[name]])) > 0.5 ? 1 : 0.5;
     const toY = (p) => f.bottom - (p / top) * (f.bottom - f.top), step = (f.right - f.left) / V;
@@ -162,6 +162,10 @@
         }));
       }
     });
+    readout(box, range(V).map((v) => ({
+      x: f.left + (v + 0.5) * step, ys: [truth[v], ...names.map((name) => rows[name][v])].map(toY),
+      lines: [`value ${v}`, ...names.map((name) => `${name} ${number(rows[name][v])}`), `exact ${number(truth[v])}`],
+    })));
     if (names.length === 1) trail(box, f.svg, ".bw-first", scene, { scale: [top, f.bottom] });
   }
 
@@ -170,7 +174,7 @@
     const V = played.keys.length, T = pattern.length, now = 2 * question, row = pattern[now];
     const labels = tokensOf(played).map((token, t) => (t % 2 ? `v${token - V}` : `k${token}`));
     const most = range(now + 1).sort((a, b) => row[b] - row[a]).slice(0, 3);
-    const told = most.map((t) => `${labels[t]} ${row[t].toFixed(2)}`).join(", ");
+    const told = most.map((t) => `${labels[t]} ${number(row[t])}`).join(", ");
     const width = Math.max(box.clientWidth, 200), size = Math.min((width - 46) / T, 26), left = 40, top = 44;
     const f = frame(box, size * T + 66, `Attention of ${title}: a row a token that looks, a column a token that is ` +
       `looked at. Most from ${labels[now]}: ${told}.`);
@@ -187,6 +191,9 @@
     f.svg.append(element("rect", {
       x: left - 1, y: top + now * size - 1, width: (now + 1) * size + 1, height: size + 1, class: "bw-frame",
     }));
+    readout(box, pattern.flatMap((weights, t) => range(t + 1).map((s) => ({
+      x: left + (s + 0.5) * size, ys: [top + (t + 0.5) * size], lines: [`${labels[t]} looks at ${labels[s]}`, number(weights[s])],
+    }))), "xy");
   }
 
   window.bwNetworkParts = { bring, drawBars, drawMap, episode, episodeControls, headGrid, posterior, start, tokensOf };

@@ -7,9 +7,9 @@
 (function () {
   "use strict";
 
-  const { button, element, radios } = bwExplorer;
+  const { button, element, number, radios } = bwExplorer;
   const { Bijection, Chain, FILES, KINDS, Line, Recall, STATES, count, measures, range, says } = bwTasks;
-  const { bits, fine, mostSeen, number, part } = bwViews;
+  const { bits, mostSeen, part } = bwViews;
   const { megabytes } = bwPanels;
   const SIZES = { main: 10, published: 20 }; // keys of the two networks of the bijection
   const QUIET = 450; // milliseconds without a change before the numbers are spoken
@@ -577,7 +577,7 @@
       const moment = this.run ? ` This is the network after ${count(this.run.steps[this.momentNow], "update")}.` : "";
       const other = beside && all ? ` Beside it, ${beside.name}: entropy ${bits(beside.found[at].network)}, KL ${bits(beside.found[at].divergence)}.` : "";
       const again = play.again ? " This key was shown, so the answer is certain; in training no key ever came back." : "";
-      const numbers = `: entropy ${bits(now.exact)} exact, ${bits(now.network)} network; KL ${bits(now.divergence)}, total variation ${fine(now.variation)}`;
+      const numbers = `: entropy ${bits(now.exact)} exact, ${bits(now.network)} network; KL ${bits(now.divergence)}, total variation ${number(now.variation)}`;
       const worth = all && this.bet.playing ? ` ${this.bet.words()}` : "";
       return `${play.place}${all ? numbers : ""}.${worth}${other}${again}${off}${moment}`;
     }

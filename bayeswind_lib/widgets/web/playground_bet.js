@@ -4,8 +4,8 @@
 (function () {
   "use strict";
 
-  const { button, dragging, element } = bwExplorer;
-  const { FLOOR, MOVES, count, mean, moved, range, short, wasted } = bwTasks;
+  const { button, dragging, element, number } = bwExplorer;
+  const { FLOOR, MOVES, count, mean, moved, range, wasted } = bwTasks;
   const NEXT = { bijection: "Next pair", hmm: "Next symbol", recall: "Next question" };
   const HINT = "Drag the bars, or move them with the arrow keys: how likely is each? What the network says, and where it looks, comes after the bet.";
 
@@ -130,9 +130,9 @@
     words() {
       const { rounds, host } = this;
       if (!this.playing || this.covered) return "";
-      const worth = (you, network) => `${short(you)} bits, the network${host.off.size ? " with parts off" : ""} ${short(network)}`;
+      const worth = (you, network) => `${number(you)} bits, the network${host.off.size ? " with parts off" : ""} ${number(network)}`;
       const floored = this.floored ? " You gave nothing to an outcome that was possible; it counts as 1 in 1,000." : "";
-      const average = (who) => short(mean(rounds.map((round) => round[who])));
+      const average = (who) => number(mean(rounds.map((round) => round[who])));
       const all = rounds.length > 1 ? ` Average of ${count(rounds.length, "round")}: you ${average("you")}, the network ${average("network")}.` : "";
       return `Your bet wasted ${worth(rounds.at(-1).you, host.now.divergence)}.${floored}${all}`;
     }

@@ -3,7 +3,7 @@
 (function () {
   "use strict";
 
-  const { axes, dragging, element, number, text, trace, within } = bwExplorer;
+  const { axes, dragging, element, number, readout, text, trace, within } = bwExplorer;
   const { range, REACH, TALL } = bwTasks;
   const PLACES = range(41).map((i) => -REACH + (2 * REACH * i) / 40); // where bands are computed
   const GRIP = 16; // pixels around a point in which a hand takes it
@@ -37,20 +37,14 @@
       for (const side of [1, 0, -1]) f.svg.append(element("path", { d: trace(edge(what.exact, side)), class: `bw-truth ${side ? "bw-border-line" : ""}` }));
       f.svg.append(element("line", { x1: toX(what.asked), x2: toX(what.asked), y1: f.top, y2: f.bottom, class: "bw-asked-line" }));
       what.points.forEach(([t, y]) => f.svg.append(element("circle", { cx: toX(t), cy: toY(y), r: 5, class: "bw-point" })));
-      const readout = text(f.right, 15, "", "end", "bw-readout");
-      f.svg.append(readout);
-      f.svg.onpointermove = (event) => { readout.textContent = reading(pointAt(event)[0]); };
-      f.svg.onpointerleave = () => { readout.textContent = ""; };
+      readout(box, PLACES.map((t, i) => ({
+        x: toX(t), ys: [...what.rows.map((row) => row.band[i]), what.exact[i]].map(([mean]) => toY(mean)),
+        lines: [`t ${number(t, 2)}`, ...what.rows.map((row) => `${row.name} ${spread(row.band[i])}`), `exact ${spread(what.exact[i])}`],
+      })));
       placeHandles(what);
     }
 
     const clip = (y) => Math.min(Math.max(y, f.top), f.bottom);
-
-    // What is said at the t under the pointer.
-    function reading(t) {
-      const i = PLACES.reduce((best, place, k) => (Math.abs(place - t) < Math.abs(PLACES[best] - t) ? k : best), 0);
-      return `t ${number(PLACES[i], 1)}: ${now.rows.map((row) => spread(row.band[i])).join(", ")}; exact ${spread(now.exact[i])}`;
-    }
 
     function pointAt(event) {
       const { left, top } = f.svg.getBoundingClientRect();
@@ -137,6 +131,9 @@
       for (const y of [low, (low + high) / 2, high]) f.svg.append(text(toX(y), f.bottom + 17, number(y, 1), y === low ? "start" : y === high ? "end" : "middle"));
       for (const { p, kind } of rows) f.svg.append(element("path", { d: `${line(p)}L${f.right} ${f.bottom}L${f.left} ${f.bottom}Z`, class: `bw-bar ${kind}` }));
       f.svg.append(element("path", { d: line(truth), class: "bw-truth" }));
+      readout(box, ys.map((y) => ({
+        x: toX(y), ys: all.map((p) => toY(at(p)(y))), lines: [`y ${number(y)}`, ...rows.map((row) => `${row.name} ${number(at(row.p)(y))}`), `exact ${number(at(truth)(y))}`],
+      })));
     }
     return bwViews.chart(paint);
   }

@@ -4,9 +4,9 @@
 (function () {
   "use strict";
 
-  const { button, element, number: signed } = bwExplorer;
+  const { button, element, number } = bwExplorer;
   const { FILES, KINDS, STATES, STORED, count, mean, measures, range, says } = bwTasks;
-  const { bars, bits, curve, fine, number } = bwViews;
+  const { bars, bits, curve } = bwViews;
 
   const megabytes = (entries) => `${(entries.reduce((sum, entry) => sum + entry.bytes, 0) / 1e6).toFixed(1)} MB`;
 
@@ -184,8 +184,8 @@
       seed.draw(play);
       over.disabled = !play.shown;
       asked.input.value = play.asked;
-      asked.output.textContent = signed(play.asked, 1);
-      told.textContent = play.shown ? `Known (t, y): ${play.known.map(([t, y]) => `(${signed(t, 1)}, ${signed(y, 1)})`).join(", ")}.` : "No point is known yet.";
+      asked.output.textContent = number(play.asked, 1);
+      told.textContent = play.shown ? `Known (t, y): ${play.known.map(([t, y]) => `(${number(t, 1)}, ${number(y, 1)})`).join(", ")}.` : "No point is known yet.";
     }
     return { field, draw };
   }
@@ -297,7 +297,7 @@
 
     function tabulate(compared, now) {
       const head = (words) => element("th", { scope: "col" }, words);
-      const cell = (value, name) => element("td", { "data-value": name }, fine(value));
+      const cell = (value, name) => element("td", { "data-value": name }, number(value));
       table.replaceChildren(
         element("caption", {}, "Now, in bits (total variation: 0 to 1), and the mean divergence over this episode so far"),
         element("thead", {}, element("tr", {}, head("network"), head("entropy"), head("KL"), head("TV"), head("mean KL"))),

@@ -86,13 +86,6 @@
   // counts as `floor`, or one careless bar would cost infinitely much.
   const wasted = (exact, bet, floor = FLOOR) => klBits(exact, bet.map((q, v) => (exact[v] > 0 ? Math.max(q, floor) : q)));
 
-  // Bits in as many digits as say something.
-  function short(value) {
-    if (value === 0) return "0";
-    if (value < 0.0001) return "<.0001";
-    return value.toFixed(value < 0.01 ? 4 : value < 0.1 ? 3 : 2).replace(/^0/, "");
-  }
-
   const mean = (numbers) => numbers.reduce((a, b) => a + b, 0) / numbers.length;
 
   // ---- bijection -----------------------------------------------------------------------------
@@ -397,6 +390,6 @@
 
   window.bwTasks = {
     FILES, FLOOR, KINDS, MOVES, STATES, STORED, SYMBOLS, LEAST, POINTS, REACH, TALL, Bijection, Chain, Line, Recall, count, mean, measures, moveBorder, moved, range,
-    says, short, wasted,
+    says, wasted,
   };
 })();

@@ -3,9 +3,9 @@
 (function () {
   "use strict";
 
-  const { button, element } = bwExplorer;
+  const { button, element, number } = bwExplorer;
   const { count, measures, range } = bwTasks;
-  const { bits, fine, number } = bwViews;
+  const { bits } = bwViews;
   const SEED = 0; // the tour's episode, that of the poster
 
   const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -47,7 +47,7 @@
     {
       title: "A pair rules a value out", part: "answer", about: ".bw-chart", set: (host) => bijection(host, 1),
       say: ({ play, now, seen }) => `Key ${play.pairs[0][0]} has value ${play.pairs[0][1]}. No other key can have it: its bar is gone from the exact ` +
-        `answer, and the network gives it ${number(seen.answers[1][play.pairs[0][1]], 4)}. Entropy falls to ${bits(now.exact)}; the network says ${bits(now.network)}.`,
+        `answer, and the network gives it ${number(seen.answers[1][play.pairs[0][1]])}. Entropy falls to ${bits(now.exact)}; the network says ${bits(now.network)}.`,
     },
     {
       title: "The staircase", part: "curve", about: ".bw-chart", set: (host) => bijection(host, 7),
@@ -57,7 +57,7 @@
     {
       title: "Measured in bits", part: "answer", about: ".bw-measures", set: (host) => bijection(host, 7),
       say: ({ now }) => "Equal entropies do not make equal beliefs. KL divergence says how many bits the network's answer costs beyond the truth: " +
-        `${bits(now.divergence)}. Total variation is the share of probability in the wrong place: ${fine(now.variation)}.`,
+        `${bits(now.divergence)}. Total variation is the share of probability in the wrong place: ${number(now.variation)}.`,
     },
     {
       title: "Where it looks", part: "look", about: ".bw-strip",
@@ -91,7 +91,7 @@
       set: (host) => bijection(host, 7),
       later: (host) => host.compare.arrive(),
       say: (host) => "The same episode, other networks. One that sees a single token cannot know what was shown. " + (rowOf(host, "LSTM")
-        ? `Its KL is ${rowOf(host, "MLP that sees one token")} bits; the LSTM's ${rowOf(host, "LSTM")}; the transformer's ${fine(host.now.divergence)}.`
+        ? `Its KL is ${rowOf(host, "MLP that sees one token")} bits; the LSTM's ${rowOf(host, "LSTM")}; the transformer's ${number(host.now.divergence)}.`
         : "They are on their way."),
     },
     {
@@ -101,7 +101,7 @@
         host.act((play) => play.ask(play.asked[0]));
       },
       say: ({ play, now, seen }) => `Key ${play.key} was shown: its value is ${play.map[play.key]} for certain, ${bits(now.exact)}. In training no key ever ` +
-        `came back. The network rules that value out, as it learned to, and gives it ${fine(seen.answers[play.shown][play.map[play.key]])}: it is ` +
+        `came back. The network rules that value out, as it learned to, and gives it ${number(seen.answers[play.shown][play.map[play.key]])}: it is ` +
         `${bits(now.divergence)} from the truth. It learned what its episodes asked, no more.`,
     },
     {

@@ -4,13 +4,10 @@
 (function () {
   "use strict";
 
-  const { axes, element, text, trace, trail } = bwExplorer;
+  const { axes, element, number, readout, text, trace, trail } = bwExplorer;
   const { range } = bwTasks;
 
-  const number = (p, digits = 3) => (Number.isFinite(p) ? p.toFixed(digits) : "infinite");
-  // A number of bits, or a probability, with more digits where it is small.
-  const fine = (h) => (Math.abs(h) < 5e-7 ? "0" : number(h, Math.abs(h) < 1e-3 ? 6 : Math.abs(h) < 1e-2 ? 4 : 3));
-  const bits = (h) => `${fine(h)} bits`;
+  const bits = (h) => `${number(h)} bits`;
 
   // ---- drawings that know their width ------------------------------------------------------------
 
@@ -94,7 +91,7 @@
       const top = scale || SCALES.find((one) => most <= one * 0.98) || 1;
       const signature = [labels.join(), rows.map((row) => row.kind).join(), top, box.knownWidth, heading, below].join("|");
       if (kept.signature !== signature) kept = { signature, ...build(box, top, rows, labels, heading, below) };
-      const { f, toY, rects, dashes, areas, readout } = kept;
+      const { f, toX, toY, rects, dashes, areas } = kept;
       const place = (rect, p) => {
         rect.style.y = `${toY(p)}px`;
         rect.style.height = `${Math.max(f.bottom - toY(p), 0)}px`;
@@ -105,11 +102,13 @@
       areas.forEach((area, y) => {
         area.classList.toggle("bw-open", Boolean(choose) && choose.open(y));
         area.onclick = choose ? () => choose.choose(y) : null;
-        area.onpointerenter = () => { readout.textContent = reading(truth, rows, labels, y); };
-        area.onpointerleave = () => { readout.textContent = ""; };
       });
       f.svg.setAttribute("aria-label", tell(truth, rows, labels, title));
       trail(box, f.svg, scene ? ".bw-first" : ".bw-none", scene, { scale: [top, f.bottom] });
+      readout(box, labels.map((word, y) => ({
+        x: toX(y), ys: [...rows.map((row) => row.p[y]), ...(truth ? [truth[y]] : [])].map(toY),
+        lines: [word, ...rows.map((row) => `${row.name} ${number(row.p[y])}`), ...(truth ? [`exact ${number(truth[y])}`] : [])],
+      })));
     }
 
     function build(box, top, rows, labels, heading, below) {
@@ -117,10 +116,10 @@
       const toY = (p) => f.bottom - (p / top) * (f.bottom - f.top), wide = Math.min(step * 0.76, 64);
       axes(f, heading ? [0, top / 2, top] : [0, top], toY, heading, below); // a small drawing has no room for more
       const skip = Math.ceil(Math.max(...labels.map((word) => word.length)) * 8 / step);
-      const left = (y) => f.left + (y + 0.5) * step - wide / 2;
+      const toX = (y) => f.left + (y + 0.5) * step, left = (y) => toX(y) - wide / 2;
       const rect = (kind, x, width) => element("rect", { x, width, class: kind });
       labels.forEach((word, y) => {
-        if (y % skip === 0) f.svg.append(text(f.left + (y + 0.5) * step, f.bottom + 17, word));
+        if (y % skip === 0) f.svg.append(text(toX(y), f.bottom + 17, word));
       });
       const rects = rows.map((row, r) => labels.map((_, y) =>
         rect(`bw-bar ${row.kind}`, left(y) + (r * wide) / rows.length, wide / rows.length)));
@@ -128,13 +127,9 @@
       const areas = labels.map((_, y) => element("rect", {
         x: f.left + y * step, width: step, y: f.top, height: f.bottom - f.top, class: "bw-area",
       }));
-      const readout = text(f.right, 15, "", "end", "bw-readout");
-      f.svg.append(...rects.flat(), ...dashes, ...areas, readout);
-      return { f, toY, rects, dashes, areas, readout };
+      f.svg.append(...rects.flat(), ...dashes, ...areas);
+      return { f, toX, toY, rects, dashes, areas };
     }
-
-    // The numbers of the outcome under the pointer.
-    const reading = (truth, rows, labels, y) => `${labels[y]}: ${rows.map((row) => fine(row.p[y])).join(", ")}${truth ? `; exact ${fine(truth[y])}` : ""}`;
 
     function tell(truth, rows, labels, title) {
       const told = labels.map((word, y) =>
@@ -172,12 +167,12 @@
           continue;
         }
         name.textContent = `${what}, ${beside.name}`;
-        value.replaceChildren(fine(what === "KL" ? beside.found.divergence : beside.found.network), unit(" bits"));
+        value.replaceChildren(number(what === "KL" ? beside.found.divergence : beside.found.network), unit(" bits"));
         box.className = `bw-measure bw-of-beside ${beside.kind}`;
         field.append(box);
       }
       for (const [name, [, value]] of Object.entries(cells)) {
-        value.replaceChildren(fine(found[name]), ...(name === "variation" ? [] : [unit(" bits")]));
+        value.replaceChildren(number(found[name]), ...(name === "variation" ? [] : [unit(" bits")]));
       }
     }
     return { field, draw };
@@ -238,18 +233,13 @@
       if (ahead) f.svg.append(element("path", { d: stair(ahead), class: "bw-ahead" }));
       for (const line of lines) f.svg.append(...drawn(line, toX, toY, now));
       if (truth) f.svg.append(element("path", { d: stair(truth), class: "bw-truth" }));
-      const readout = text(f.right, 15, "", "end", "bw-readout"), shown = Math.max(0, ...lines.map((line) => line.values.length));
-      f.svg.append(readout);
       box.stepAt = (event) => {
         const { left, width } = f.svg.getBoundingClientRect(), x = ((event.clientX - left) * f.width) / width;
         const i = Math.floor(((x - f.left) / (f.right - f.left)) * limit);
         return x >= f.left && x < f.right ? Math.min(i, limit - 1) : null;
       };
-      f.svg.onpointermove = (event) => {
-        const i = box.stepAt(event);
-        readout.textContent = i === null || i >= shown ? "" : `${words(i)}: ${lines.map((line) => fine(line.values[i])).join(", ")}${truth ? `; exact ${fine(truth[i])}` : ""}`;
-      };
-      f.svg.onpointerleave = () => { readout.textContent = ""; };
+      const all = [...lines, ...(truth ? [{ name: "exact", values: truth }] : [])], shown = Math.max(0, ...lines.map((line) => line.values.length));
+      readout(box, range(shown).map((i) => ({ x: toX(i), ys: all.map(({ values }) => toY(values[i])), lines: [`${below} ${words(i)}`, ...all.map(({ name, values }) => `${name} ${number(values[i])}`)] })));
     }
 
     function drawn({ values, kind, mark = "circle" }, toX, toY, now) {
@@ -260,7 +250,7 @@
     }
 
     function tell(title, truth, lines) {
-      const row = (name, values) => `${name} ${[...values].map((h) => number(h, 3)).join(", ")}`;
+      const row = (name, values) => `${name} ${[...values].map((h) => number(h)).join(", ")}`;
       const rows = [...(truth ? [row("exact", truth)] : []), ...lines.map((line) => row(line.name, line.values))];
       return `${title}, step by step: ${truth && !truth.length ? "nothing to show yet" : rows.join("; ")}.`;
     }
@@ -417,6 +407,9 @@
         const s = Math.floor(((event.clientX - room.left) * scale - left) / size), t = Math.floor(((event.clientY - room.top) * scale - top) / size);
         if (t >= 0 && t < T && s >= 0 && s <= t) pin(t, s);
       };
+      readout(box, pattern.flatMap((row, t) => range(t + 1).map((s) => ({
+        x: left + (s + 0.5) * size, ys: [top + (t + 0.5) * size], get lines() { return [`${tokens[t].short} looks at ${tokens[s].short}`, number(row[s])]; },
+      }))), "xy");
     }
 
     function tell(tokens, pattern, from, title) {
@@ -429,8 +422,8 @@
   function mostSeen(tokens, row, n) {
     const order = range(row.length).sort((a, b) => row[b] - row[a]);
     return order.slice(0, n).filter((t, i) => i === 0 || row[t] >= 0.005)
-      .map((t) => `${tokens[t].short} ${number(row[t], 2)}`).join(", ");
+      .map((t) => `${tokens[t].short} ${number(row[t])}`).join(", ");
   }
 
-  window.bwViews = { bars, bits, chart, curve, fine, frame, headBoard, legend, matrix, measureList, miniature, mostSeen, number, part, roving, scrubbed, tokenStrip };
+  window.bwViews = { bars, bits, chart, curve, frame, headBoard, legend, matrix, measureList, miniature, mostSeen, part, roving, scrubbed, tokenStrip };
 })();

@@ -7,7 +7,7 @@
 
   const {
     button, count, dragging, element, frame, gaussianEntropyBits: entropy, gaussianKlBits: kl, generator, handOn, lineBelief: belief,
-    linePredict: predict, normal, number, player, slider, statusLine, tenth, text, trace, trail, watchWidth, within,
+    linePredict: predict, normal, number, player, readout, slider, statusLine, tenth, text, trace, trail, watchWidth, within,
   } = bwExplorer;
   const GRIP = 14; // pixels around a point in which a hand takes it
   const MANY = 12; // points to which Play goes
@@ -131,7 +131,7 @@
     return `After ${count(points.length, "point")}, ${number(learned(exact))} bits are learned about the line. ` +
       `At t = ${number(asked, 1)} the exact prediction is ${pair(truth)} (one standard deviation), ` +
       `entropy ${number(entropy(truth[1]))} bits, of which the noise alone makes ${number(entropy(noise ** 2))}. ` +
-      `A memory of ${count(memory, "point")} predicts ${pair(guess)}, KL ${number(kl(truth, guess), 3)} bits.`;
+      `A memory of ${count(memory, "point")} predicts ${pair(guess)}, KL ${number(kl(truth, guess))} bits.`;
   }
 
   // ---- the drawings --------------------------------------------------------------------------
@@ -192,6 +192,13 @@
     f.svg.append(area, ...s.points.map(([t, y], i) => element("circle", {
       cx: toX(t), cy: toY(y), r: GRIP, class: "bw-grip", "data-point": i,
     })));
+    readout(box, PLACES.map((t) => {
+      const both = [s.exact, s.short].map((knows) => predict(knows, t, s.noise)), here = s.points.filter((point) => tenth(point[0]) === tenth(t));
+      return {
+        x: toX(t), ys: [...both.map(([mean]) => mean), ...here.map((point) => point[1])].map(toY),
+        lines: [`t ${number(t, 1)}`, `exact ${pair(both[0])}`, `short ${pair(both[1])}`, ...here.map((point) => `point ${number(point[1], 1)}`)],
+      };
+    }));
     return pointAt;
   }
 
@@ -221,6 +228,9 @@
     steps.slice(-3).forEach((one) => f.svg.append(oval(one, "bw-past")));
     f.svg.append(oval(short, "bw-short-oval"), oval(now, "bw-now"),
       element("circle", { cx: toX(now.mean[0]), cy: toY(now.mean[1]), r: 3.5, class: "bw-centre" }));
+    readout(box, [["exact", now], ["short memory", short]].map(([words, { mean, covariance }]) => ({
+      x: toX(mean[0]), ys: [toY(mean[1])], lines: [words, ...["intercept", "slope"].map((what, i) => `${what} ${pair([mean[i], covariance[i][i]])}`)],
+    })), "xy");
   }
 
   bwExplorer.start("regression", "Regression explorer", mount, { belief, predict, entropy, kl, learned, recent });

@@ -6,8 +6,8 @@
   "use strict";
 
   const {
-    axes, button, chipInFocus, count, element, entropyBits, frame, generator, handOn, klBits, number, radios, range, slider, statusLine,
-    text, watchWidth,
+    axes, button, chipInFocus, count, element, entropyBits, frame, generator, handOn, klBits, number, radios, range, readout, scrubber, slider, statusLine,
+    steps, text, watchWidth,
   } = bwExplorer;
   const { move: MOVE, emit: EMIT, length: LENGTH } = window.bwSourcesChains;
   const M = MOVE.length, S = MOVE[0].length, V = EMIT[0][0].length;
@@ -100,7 +100,7 @@
       const best = here.weight.indexOf(Math.max(...here.weight)), truth = unveil.checked ? now.source : null;
       status.textContent = `After ${count(seen, "symbol")}: source ${name(best)} has probability ${number(here.weight[best])}, and ` +
         `${number(entropyBits(here.weight))} bits are open about which speaks. ${OBSERVERS[observer][0].split(":")[0].replace(/^./, (c) => c.toUpperCase())}: KL ` +
-        `${number(misses[seen], 3)} bits from the exact forecast here, ${number(sum(misses.slice(1)) / Math.max(1, seen), 3)} on average over the symbols read.` +
+        `${number(misses[seen])} bits from the exact forecast here, ${number(sum(misses.slice(1)) / Math.max(1, seen))} on average over the symbols read.` +
         (unveil.checked ? (now.source === null ? " You changed a symbol: no source speaks any more." : ` In truth ${name(now.source)} speaks.`) : "");
       drawBars(which, "Which source speaks", "source", here.weight, null, name, truth);
       drawBars(ahead, "The next symbol", "symbol", exact(here), says(here), String, null);
@@ -108,6 +108,7 @@
       Object.assign(root.dataset, { seen, weight: JSON.stringify(here.weight), exact: JSON.stringify(exact(here)), said: JSON.stringify(says(here)) });
     }
 
+    scrubber(missed, (k) => { seen = k; update(); });
     update();
     watchWidth(root, which, update);
   }
@@ -127,11 +128,15 @@
       f.svg.append(bar(p, said ? "bw-bar" : "bw-weight"));
       if (i === marked) f.svg.append(text(x + step / 2, Math.max(toY(p) - 6, f.top + 10), "\u25bc"));
     });
+    readout(box, truth.map((p, i) => ({
+      x: f.left + (i + 0.5) * step, ys: [p, ...(said ? [said[i]] : [])].map(toY),
+      lines: [`${below} ${words(i)}`, `exact ${number(p)}`, ...(said ? [`observer ${number(said[i])}`] : [])],
+    })));
   }
 
   // How far the observer was from the exact forecast, after each symbol.
   function drawMisses(box, misses) {
-    const f = frame(box, 150, `KL divergence in bits of the observer from the exact forecast after 0 to ${misses.length - 1} symbols: ${misses.map((x) => number(x, 3)).join(", ")}.`);
+    const f = frame(box, 150, `KL divergence in bits of the observer from the exact forecast after 0 to ${misses.length - 1} symbols: ${misses.map((x) => number(x)).join(", ")}.`);
     const top = Math.max(0.5, Math.ceil(2 * Math.max(...misses)) / 2);
     const toY = (h) => f.bottom - (h / top) * (f.bottom - f.top), toX = (k) => f.left + (k / LENGTH) * (f.right - f.left);
     axes(f, [0, top / 2, top], toY, "the observer's KL divergence (bits)", "symbols read");
@@ -139,6 +144,8 @@
     misses.forEach((h, k) => f.svg.append(
       element("line", { x1: toX(k), x2: toX(k), y1: f.bottom, y2: toY(h), class: "bw-stem" }),
       element("circle", { cx: toX(k), cy: toY(h), r: k === misses.length - 1 ? 5.5 : 3, class: "bw-miss" })));
+    box.steps = steps(toX, LENGTH + 1, misses.length - 1);
+    readout(box, misses.map((h, k) => ({ x: toX(k), ys: [toY(h)], lines: [`after ${count(k, "symbol")}`, `${number(h)} bits`] })));
   }
 
   bwExplorer.start("sources", "Sources explorer", mount, {

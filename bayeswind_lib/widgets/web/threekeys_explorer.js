@@ -6,7 +6,7 @@
   "use strict";
 
   const {
-    axes, button, count, dragging, element, frame, number, player, radios, slider, softmax, statusLine, tenth, text, trace, trail, watchWidth, within,
+    axes, button, count, dragging, element, frame, number, player, radios, readout, slider, softmax, statusLine, tenth, text, trace, trail, watchWidth, within,
   } = bwExplorer;
   const REACH = 3; // the plane shows both coordinates from -3 to 3
   const MOST = 2; // the longest error along one coordinate
@@ -41,7 +41,7 @@
 
   // ---- small helpers -------------------------------------------------------------------------
 
-  const signed = (value, digits = 2) => (Number(value.toFixed(digits)) > 0 ? "+" : "") + number(value, digits);
+  const signed = (value) => (value > 1e-12 ? "+" : "") + number(value);
   const pair = (point) => `(${number(point[0])}, ${number(point[1])})`;
 
   // ---- the explorer --------------------------------------------------------------------------
@@ -137,8 +137,8 @@
     function describe(now) {
       const actual = now.newLoss - now.loss, best = now.advantage.indexOf(Math.max(...now.advantage));
       const steps = `${taken === 0 ? "No step" : count(taken, "step")} taken. `;
-      const gain = `The loss is ${number(now.loss, 3)}; the next step should change it by ${number(now.predicted, 3)}, to ` +
-        `first order, and changes it by ${number(actual, 3)}`;
+      const gain = `The loss is ${number(now.loss)}; the next step should change it by ${number(now.predicted)}, to ` +
+        `first order, and changes it by ${number(actual)}`;
       const ratio = Math.abs(now.predicted) > 1e-9 ? `, ${number(actual / now.predicted)} times as much. ` : ". ";
       return `${steps}${gain}${ratio}Key ${best + 1} has the largest advantage, ${signed(now.advantage[best])}; ` +
         `its attention goes from ${number(now.pattern[best])} to ${number(now.newPattern[best])}.`;
@@ -193,6 +193,8 @@
         const inside = [[x, f.left, f.right], [y, f.top, f.bottom]].map(([v, low, high]) => Math.min(Math.max(v, low + 8), high - 8));
         f.svg.append(text(inside[0], inside[1] + 4, words, "middle", "bw-name"));
       }
+      const spots = [...state.values.map((v, j) => [`value ${j + 1}`, v]), ["context g", now.context], ["wanted", now.target], ["g after the step", now.newContext]];
+      readout(plane, spots.map(([words, v]) => ({ x: at(v)[0], ys: [at(v)[1]], lines: [words, pair(v)] })), "xy");
       trail(plane, f.svg, ".bw-tip", state.beginning, { most: 12 });
       const svg = f.svg;
       place = (event) => {
@@ -203,16 +205,19 @@
 
     function drawBars(now) {
       const f = frame(bars, 210, "Attention before and after the step: " + now.pattern.map((a, j) =>
-        `key ${j + 1} ${a.toFixed(3)} to ${now.newPattern[j].toFixed(3)}`).join(", ") + ".");
+        `key ${j + 1} ${number(a)} to ${number(now.newPattern[j])}`).join(", ") + ".");
       const toY = (h) => f.bottom - h * (f.bottom - f.top - 14), wide = (f.right - f.left) / 3;
       axes(f, [0, 0.25, 0.5, 0.75, 1], toY, "attention: before (pale), after the step (full)", "key");
       now.pattern.forEach((a, j) => {
         const left = f.left + j * wide, after = now.newPattern[j];
         const bar = (x, w, h, kind) => element("rect", { x, width: w, y: toY(h), height: Math.max(0, toY(0) - toY(h)), class: kind });
         f.svg.append(bar(left + wide * 0.16, wide * 0.34, a, "bw-was"), bar(left + wide * 0.5, wide * 0.34, after, "bw-is"),
-          text(left + wide * 0.33, toY(a) - 5, a.toFixed(2)), text(left + wide * 0.67, toY(after) - 5, after.toFixed(2)),
+          text(left + wide * 0.33, toY(a) - 5, number(a)), text(left + wide * 0.67, toY(after) - 5, number(after)),
           text(left + wide / 2, f.bottom + 17, String(j + 1)));
       });
+      readout(bars, now.pattern.map((a, j) => ({
+        x: f.left + (j + 0.5) * wide, ys: [a, now.newPattern[j]].map(toY), lines: [`key ${j + 1}`, `before ${number(a)}`, `after ${number(now.newPattern[j])}`],
+      })));
     }
 
     function drawNumbers(now) {
@@ -221,7 +226,7 @@
       const rows = now.pattern.map((_, j) => {
         const moved = now.newValues[j].map((x, i) => x - state.values[j][i]);
         const cells = [number(now.compatibility[j]), signed(now.advantage[j]),
-          signed(-scored * now.scoreGradient[j], 3), Math.hypot(...moved).toFixed(3)];
+          signed(-scored * now.scoreGradient[j]), number(Math.hypot(...moved))];
         return element("tr", {}, element("th", { scope: "row" }, String(j + 1)), ...cells.map((c) => element("td", {}, c)));
       });
       numbers.replaceChildren(

@@ -5,7 +5,7 @@
 (function () {
   "use strict";
 
-  const { axes, button, dragging, element, frame, number, radios, range, slider, statusLine, text, watchWidth, within } = bwExplorer;
+  const { axes, button, dragging, element, frame, number, radios, range, readout, scrubber, slider, steps, statusLine, text, watchWidth, within } = bwExplorer;
 
   // ---- the arithmetic ------------------------------------------------------------------------
 
@@ -44,19 +44,20 @@
       ...(Object.keys(choices).length > 1 ? [element("div", { class: "bw-controls" }, pick)] : []));
 
     const move = (event) => { threshold = toValue(event); update(); };
+    scrubber(shares, (i) => { threshold = places(one())[i]; update(); });
     dragging(dots, (event) => { if (!event.target.closest("svg")) return null; move(event); return true; }, move);
 
     function update() {
       const { low, high, above } = one();
       Object.assign(cut.input, { min: low, max: high, value: threshold });
-      cut.output.textContent = number(threshold);
-      published.textContent = `${one().start} ${number(one().published)}`;
+      cut.output.textContent = number(threshold, 2);
+      published.textContent = `${one().start} ${number(one().published, 2)}`;
       toValue = drawDots(dots, one(), groups, threshold);
       drawShares(shares, one(), groups, threshold);
       const told = groups.map((words, group) => `${passing(one(), threshold, ofGroup(one(), group))} of ${ofGroup(one(), group).length} ${unit} ${words}`);
       const fit = best(one());
-      status.textContent = `${above ? "Above" : "Below"} ${number(threshold)} are ${told.join(" and ")}. ` + (share(one(), fit, 0) > share(one(), fit, 1)
-        ? `No threshold does better than ${number(fit)}, where ${Math.round(100 * share(one(), fit, 0))} % of the first pass and ${Math.round(100 * share(one(), fit, 1))} % of the second.`
+      status.textContent = `${above ? "Above" : "Below"} ${number(threshold, 2)} are ${told.join(" and ")}. ` + (share(one(), fit, 0) > share(one(), fit, 1)
+        ? `No threshold does better than ${number(fit, 2)}, where ${Math.round(100 * share(one(), fit, 0))} % of the first pass and ${Math.round(100 * share(one(), fit, 1))} % of the second.`
         : `No threshold lets a larger share of the first pass than of the second.`);
       Object.assign(root.dataset, { threshold, best: fit, first: share(one(), threshold, 0), second: share(one(), threshold, 1) });
     }
@@ -76,7 +77,7 @@
   // A line of dots for every row; what passes is filled. Returns how a place on the screen becomes a threshold.
   function drawDots(box, one, groups, threshold) {
     const told = one.rows.map(({ label, dots }) => `${label}: ${dots.map(([words, value]) => `${words ? `${words} ` : ""}${number(value)}`).join(", ")}`).join(". ");
-    const height = 44 + TALL * one.rows.length + 24, f = frame(box, height, `${one.axis}, with the threshold at ${number(threshold)}. ${told}.`);
+    const height = 44 + TALL * one.rows.length + 24, f = frame(box, height, `${one.axis}, with the threshold at ${number(threshold, 2)}. ${told}.`);
     Object.assign(f, { left: 10, bottom: height - 24 });
     const toX = (value) => f.left + ((within(value - one.low, 99) - 0) / (one.high - one.low)) * (f.right - f.left);
     const inside = (value) => Math.min(one.high, Math.max(one.low, value)), cut = toX(inside(threshold));
@@ -96,6 +97,9 @@
       }
     });
     f.svg.append(element("line", { x1: cut, x2: cut, y1: 30, y2: f.bottom, class: "bw-cut" }), element("circle", { cx: cut, cy: 30, r: 7, class: "bw-handle" }));
+    readout(box, one.rows.flatMap(({ label, dots }, i) => dots.map(([words, value]) => ({
+      x: toX(inside(value)), ys: [48 + TALL * (i + 0.5)], lines: [label, `${words ? `${words} ` : ""}${number(value)}`],
+    }))), "xy");
     return (event) => {
       const place = f.svg.getBoundingClientRect(), across = ((event.clientX - place.left) / place.width) * f.width;
       return Math.round(100 * inside(one.low + ((across - f.left) / (f.right - f.left)) * (one.high - one.low))) / 100;
@@ -104,7 +108,7 @@
 
   // The share of each group that passes, over the threshold.
   function drawShares(box, one, groups, threshold) {
-    const at = places(one), f = frame(box, 190, `Share that passes, by threshold; at ${number(threshold)}: ` +
+    const at = places(one), f = frame(box, 190, `Share that passes, by threshold; at ${number(threshold, 2)}: ` +
       `${groups.map((words, group) => `${words} ${number(100 * share(one, threshold, group), 0)} %`).join(", ")}.`);
     const toX = (t) => f.left + ((t - one.low) / (one.high - one.low)) * (f.right - f.left), toY = (s) => f.bottom - s * (f.bottom - f.top);
     axes(f, [0, 0.5, 1], toY, "Share that passes (%)", "threshold", (s) => String(100 * s));
@@ -116,6 +120,11 @@
       f.svg.append(group ? element("rect", { x: x - 4.5, y: y - 4.5, width: 9, height: 9, class: "bw-passed bw-group-1" })
         : element("circle", { cx: x, cy: y, r: 5, class: "bw-passed bw-group-0" }));
     });
+    box.steps = { ...steps((i) => toX(at[i]), at.length, 0), now: toX(threshold) };
+    readout(box, at.map((t) => ({
+      x: toX(t), ys: groups.map((_, group) => toY(share(one, t, group))),
+      lines: [`threshold ${number(t, 2)}`, ...groups.map((words, group) => `${words} ${Math.round(100 * share(one, t, group))} %`)],
+    })));
   }
 
   bwExplorer.start("threshold", "Threshold explorer", mount, { passing, share, best });

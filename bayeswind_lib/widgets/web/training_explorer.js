@@ -6,7 +6,7 @@
   "use strict";
 
   const {
-    axes, count, element, frame, klBits: divergence, player, range, readout, slider, statusLine, text, trace, watchWidth,
+    axes, count, element, frame, klBits: divergence, number, player, range, readout, scrubber, slider, statusLine, steps: stepsOf, text, trace, watchWidth,
   } = bwExplorer;
   const { drawBars, drawMap, episode, episodeControls, headGrid, posterior, tokensOf } = bwNetworkParts;
   const FILE = "snapshots/bijection-transformer-classroom-snapshots-seed0";
@@ -29,7 +29,7 @@
     const controls = episodeControls(id, state, update, run);
     const far = (l, h) => distance(seen[state.moment].patterns[l][h], seen[last].patterns[l][h]);
     const grid = headGrid(networks[last], "Choose a head; on it, how far its attention is from where it ends",
-      (l, h) => far(l, h).toFixed(2), (l, h) => l === state.layer && h === state.head,
+      (l, h) => number(far(l, h)), (l, h) => l === state.layer && h === state.head,
       (l, h) => { Object.assign(state, { layer: l, head: h }); update(); });
     const status = statusLine();
     const map = element("div", { class: "bw-chart" }), bars = element("div", { class: "bw-chart" });
@@ -56,10 +56,10 @@
       moment.output.textContent = steps[i];
       controls.draw();
       grid.draw();
-      status.textContent = `After ${steps[i]} updates the network is ${cost(i).toFixed(3)} bits from the exact posterior in this ` +
-        `episode (at its end ${cost(last).toFixed(3)}); at key ${state.episode.keys[k]}, after ${count(k, "pair")}, ` +
-        `${divergence(posterior(state.episode, k), seen[i].probabilities[k]).toFixed(3)}. The attention of layer ${l}, head ${h} is ${far(l, h).toFixed(2)} from where it ` +
-        `ends (total variation, 0 to 1; at the start ${distance(seen[0].patterns[l][h], seen[last].patterns[l][h]).toFixed(2)}).`;
+      status.textContent = `After ${steps[i]} updates the network is ${number(cost(i))} bits from the exact posterior in this ` +
+        `episode (at its end ${number(cost(last))}); at key ${state.episode.keys[k]}, after ${count(k, "pair")}, ` +
+        `${number(divergence(posterior(state.episode, k), seen[i].probabilities[k]))}. The attention of layer ${l}, head ${h} is ${number(far(l, h))} from where it ` +
+        `ends (total variation, 0 to 1; at the start ${number(distance(seen[0].patterns[l][h], seen[last].patterns[l][h]))}).`;
       drawCourse(course);
       drawBars(bars, { network: seen[i].probabilities[k] }, posterior(state.episode, k), `answer for key ${state.episode.keys[k]}`, `${state.seed} ${k}`);
       drawMap(map, seen[i].patterns[l][h], state, `head ${l}.${h}, update ${steps[i]}`);
@@ -74,7 +74,7 @@
         "bw-thick": share(steps.map((_, i) => cost(i))),
         "bw-thin": share(steps.map((_, i) => distance(seen[i].patterns[l][h], seen[last].patterns[l][h]))),
       };
-      const told = (kind) => rows[kind].map((v) => v.toFixed(2)).join(", ");
+      const told = (kind) => rows[kind].map((v) => number(v)).join(", ");
       const f = frame(box, 210, `Over ${steps[last]} updates, as shares of the start: divergence ${told("bw-thick")}; ` +
         `distance of the attention ${told("bw-thin")}.`);
       const top = Math.max(1, ...Object.values(rows).flat()), toY = (v) => f.bottom - (v / top) * (f.bottom - f.top);
@@ -87,12 +87,14 @@
         f.svg.append(element("path", { d: trace(row.map((v, i) => [toX(i), toY(v)])), class: kind }));
         f.svg.append(element("circle", { cx: toX(now), cy: toY(row[now]), r: 5, class: "bw-now" }));
       }
+      box.steps = stepsOf(toX, steps.length, now);
       readout(box, steps.map((step, i) => ({
         x: toX(i), ys: Object.values(rows).map((row) => toY(row[i])),
-        lines: [`after ${count(step, "update")}`, `divergence ${rows["bw-thick"][i].toFixed(2)}`, `attention ${rows["bw-thin"][i].toFixed(2)}`],
+        lines: [`after ${count(step, "update")}`, `divergence ${number(rows["bw-thick"][i])}`, `attention ${number(rows["bw-thin"][i])}`],
       })));
     }
 
+    scrubber(course, go);
     run();
     watchWidth(root, map, update);
   }
