@@ -100,10 +100,13 @@ CUT = """() => {
   }
   for (const box of all('pre')) {
     const lines = [...box.querySelectorAll(':scope > span[id^="line-"]')];
-    if (lines.length ? goesOn(box) : goesOn(box) && !cue(box, box.parentElement)) say('a text is cut', box);
+    if (lines.length || box.closest('.cell_output') ? goesOn(box) : goesOn(box) && !cue(box, box.parentElement)) say('a text is cut', box);
     const high = Math.min(...lines.map(line => line.getBoundingClientRect().height));
     for (const line of desktop ? lines : []) {
       if (line.textContent.trimEnd().length <= 72 && line.getBoundingClientRect().height > 1.5 * high) say('a line is broken', line);
+    }
+    for (const line of box.closest('.cell_output') ? lines : []) {  // words go on below, columns would not be read
+      if (line.textContent.trim().split(/ {2,}/).length > 2 && line.getBoundingClientRect().height > 1.5 * high) say('columns are broken', line);
     }
   }
   for (const cell of all(':is(td, th)')) {  // a table that does not fit is told row by row

@@ -302,11 +302,10 @@ def title_of(context) -> str:
 
 
 def part_lines(app, doctree, docname):
-    """Make each line of code an element of its own (`line-BLOCK-LINE`), so that book.css can break
-    a long one and indent what follows. Outputs keep their columns."""
+    """Make each line of code, and of what it prints, an element of its own (`line-BLOCK-LINE`),
+    so that book.css can break a long one and indent what follows."""
     for n, node in enumerate(doctree.findall(nodes.literal_block)):
-        if "output" not in node["classes"]:
-            node["highlight_args"] = {**node.get("highlight_args", {}), "linespans": f"line-{n}"}
+        node["highlight_args"] = {**node.get("highlight_args", {}), "linespans": f"line-{n}"}
 
 
 def drop_thebe_settings(app, doctree, docname):
