@@ -12,6 +12,7 @@ import pytest
 import torch
 from _support import ROOT
 from _support_browser import AXE, OVERFLOW, SCHEMES, Reader, frames, middle, swipe
+from _support_explorer import number
 
 import bayeswind_lib as bw
 from bayeswind_lib.ledger import pictures
@@ -270,6 +271,13 @@ def picture(page, scene: str, what: str):
     return json.loads(page.locator(f"figure[data-scene={scene}]").get_attribute(f"data-{what}"))
 
 
+def pointed(page, scene: str, share: float) -> list[str]:
+    """What stands under the pointer at a share of a picture's axis, which frame() sets off by 46 and 12 pixels."""
+    box = page.locator(f"[data-scene={scene}] .bw-picture").bounding_box()
+    page.mouse.move(box["x"] + 46 + (box["width"] - 58) * share, box["y"] + 80)
+    return page.locator(f"[data-scene={scene}] .bw-readout-box text").all_text_contents()
+
+
 def test_the_staircase_is_the_library_s_with_attention_and_without(browser, home):
     window = Visit(browser, home, reduced_motion="reduce").network()
     now = poster.example(landing.SEED, network=landing.NETWORK)
@@ -283,6 +291,7 @@ def test_the_staircase_is_the_library_s_with_attention_and_without(browser, home
     button = window.page.locator("[data-scene=stairs] button")
     button.click()
     assert picture(window.page, "stairs", "network") == pytest.approx(said.tolist(), abs=2e-4)
+    assert pointed(window.page, "stairs", 0.35) == ["after 3 pairs", *(f"{who} {number(picture(window.page, 'stairs', who)[3])}" for who in ("exact", "network"))]
     assert button.inner_text() == "Attention is on" and window.troubles == []
     window.context.close()
 
@@ -310,6 +319,8 @@ def test_the_belief_about_the_chain_is_the_library_s(browser, home):
     window.page.wait_for_selector("[data-scene=chain][data-network=here]")
     found = torch.tensor(picture(window.page, "chain", "said"))
     assert torch.allclose(found, torch.from_numpy(said).to(found), atol=1e-4)
+    rows = [picture(window.page, "chain", who)[9] for who in ("exact", "said")]
+    assert pointed(window.page, "chain", 9.5 / 20) == ["after 10 signs", *(f"{name} {number(p)}, network {number(q)}" for name, p, q in zip("ABC", *rows, strict=True))]
     slider = window.page.locator("[data-scene=chain] input")
     slider.focus()
     window.page.keyboard.press("Home")
@@ -447,7 +458,7 @@ def test_each_claim_s_picture_answers(visit):
     """The page's network is measured as the library measures it; updates, steps and abilities are those of the records."""
     page, asked = visit.page, visit.page.locator(".bw-reply")
     page.wait_for_function("document.querySelector('.bw-game').game.network")
-    inside = f"{bw.ledger.row('hmm-k20-inside')['measured']:.2g}".removeprefix("0")
+    inside = number(bw.ledger.row("hmm-k20-inside")["measured"])
     assert asked.all_inner_texts() == ["", "All updates are shown: drag back.", f"Step 20, as in training: {inside} bits off.", ""]
     page.get_by_role("button", name="Measure the game's network").click()
     here = float(asked.nth(0).inner_text().split("off by ")[1].split()[0])
@@ -463,7 +474,7 @@ def test_each_claim_s_picture_answers(visit):
         assert words in asked.nth(1).inner_text()
     page.get_by_label("Step of the sequence").fill("21")
     times = bw.ledger.row("hmm-jump-k50-t21")["measured"] / bw.ledger.row("hmm-k20-inside")["measured"]
-    assert f"Step 21: .11 bits off, {times:.0f} times" in asked.nth(2).inner_text()
+    assert f"Step 21: {number(bw.ledger.row('hmm-jump-k50-t21')['measured'])} bits off, {times:.0f} times" in asked.nth(2).inner_text()
     page.get_by_role("button", name="look up").click()
     seeds = bw.ledger.record("primitives")["seeds"]
     told = [f"{name} learned it in {seeds[key]['bind']['realised']} of {seeds[key]['bind']['n']}" for name, key in (("LSTM", "lstm"), ("Mamba", "mamba"))]

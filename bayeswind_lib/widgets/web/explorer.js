@@ -194,7 +194,7 @@
     const { width, height } = svg.viewBox.baseVal, inside = (place, size, all) => Math.max(1, Math.min(place, all - size - 1));
     const under = ([left, top], mark) => mark.ys.filter((y) => mark.x > left - 7 && mark.x < left + wide + 7 && y > top - 7 && y < top + tall + 7).length;
     const covered = (place) => box.marks.reduce((sum, mark) => sum + (mark === nearest ? 99 : 1) * under(place, mark), 0);
-    const places = [x + 12, x - 12 - wide, x - wide / 2].flatMap((left) => [high - tall - 10, high - tall / 2, 1, height].map((top) => [inside(left, wide, width), inside(top, tall, height)]));
+    const places = [x + 12, x - 12 - wide, x - wide / 2].flatMap((left) => [high - tall - 10, high - tall / 2, Math.max(...ys) + 10, 1, height].map((top) => [inside(left, wide, width), inside(top, tall, height)]));
     group.setAttribute("transform", `translate(${places.reduce((best, place) => (covered(place) < covered(best) ? place : best))})`);
   }
 
