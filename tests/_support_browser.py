@@ -106,7 +106,7 @@ CUT = """() => {
       if (line.textContent.trimEnd().length <= 72 && line.getBoundingClientRect().height > 1.5 * high) say('a line is broken', line);
     }
     for (const line of box.closest('.cell_output') ? lines : []) {  // words go on below, columns would not be read
-      if (line.textContent.trim().split(/ {2,}/).length > 2 && line.getBoundingClientRect().height > 1.5 * high) say('columns are broken', line);
+      if (line.textContent.trim().split(/ {2,}/).length > 2 && line.getBoundingClientRect().height > 1.5 * parseFloat(getComputedStyle(line).lineHeight)) say('columns are broken', line);
     }
   }
   for (const cell of all(':is(td, th)')) {  // a table that does not fit is told row by row
