@@ -415,7 +415,7 @@
       const { found, state } = this, cut = state.off.has(name), value = found.added && found.added.byPart.get(name), lines = [];
       if (/^\d+\.\d+$/.test(name)) lines.push(`reads ${this.reads(name)}`);
       if (cut) lines.push("cut: it writes nothing");
-      else if (value !== null && value !== undefined) lines.push(`adds ${number(value, 2)} to the logit of ${found.asked.words}`);
+      else if (value !== null && value !== undefined) lines.push(`adds ${number(value)} to the logit of ${found.asked.words}`);
       return lines;
     }
 

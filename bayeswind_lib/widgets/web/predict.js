@@ -4,15 +4,12 @@
 (function () {
   "use strict";
 
-  const { element } = window.bwExplorer;
+  const { element, number: written } = window.bwExplorer;
   const SURE = { "a guess": 0.2, "fairly sure": 0.08, "very sure": 0.025 }; // spread of a bet, as a share of the range
   const REST = 0.02; // of every bet is spread evenly, so that nothing costs infinitely much
 
   const round = (value, digits = 2) => Number(value.toFixed(digits)).toString().replace("-", "\u2212");
-  function bits(value) {
-    const digits = round(value, value < 0.1 ? 3 : value < 1 ? 2 : 1);
-    return `${digits} bit${digits === "1" ? "" : "s"}`;
-  }
+  const bits = (value) => `${written(value)} bits`;
   const numbers = (text) => (text.replace(/\u2212/g, "-").match(/-?\d[\d,]*\.?\d*(?:e-?\d+)?/g) || []).map((part) => +part.replace(/,/g, ""));
 
   // ---- what is kept --------------------------------------------------------------------------
