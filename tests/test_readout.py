@@ -171,6 +171,33 @@ def test_values_under_the_pointer_are_those_drawn(name, browser, tmp_path):
 
 
 
+# Curves over steps, by figure and place in it, and the slider that they move. Those of the bijection and the hidden chain have tests of their own.
+SCRUBBED = {
+    "ablation": (1, "Pairs shown"), "hazard": (1, "Kept each step"), "ladder": (1, "Pairs shown"), "machine": (1, "Pairs"),
+    "sources": (2, "Symbols read"), "threshold": (1, "Threshold"), "training": (0, "Updates"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(SCRUBBED))
+def test_a_hand_moves_along_a_curve_over_steps(name, browser, tmp_path):
+    """What is held follows the pointer, and the slider says what the words beside it say."""
+    place, label = SCRUBBED[name]
+    with explorer_opener(name, browser, tmp_path) as opened:
+        page = opened(opens=5, reduced_motion="reduce")
+        box, slider = page.locator(".bw-chart:has(svg)").nth(place), page.get_by_label(label, exact=True)
+        box.scroll_into_view_if_needed()
+        marks, seen = box.evaluate(MARKS), []
+        for mark in (marks[1], marks[-1], marks[len(marks) // 2]):
+            words_at(page, box, mark)
+            page.mouse.down()  # nothing, where it is held already
+            words = words_at(page, box, mark)
+            seen.append(float((slider.get_attribute("aria-valuetext") or slider.input_value()).split()[0]))
+            assert numbers(words[0])[0] == seen[-1]
+        page.mouse.up()
+        words_at(page, box, marks[1])
+        assert len(set(seen)) == 3 and float((slider.get_attribute("aria-valuetext") or slider.input_value()).split()[0]) == seen[-1]
+
+
 def test_only_a_zero_is_written_as_one(browser, tmp_path):
     """Every figure writes numbers with the one function, in which a small one has two digits."""
     values = [0, 3e-16, 4e-9, 2.6e-6, 1.9e-4, 0.0031, 0.0099, 0.031, 0.25, -0.0004, -3]
