@@ -171,6 +171,20 @@ def test_values_under_the_pointer_are_those_drawn(name, browser, tmp_path):
 
 
 
+@pytest.mark.parametrize(("name", "place"), [("coin", 0), ("ladder", 1), ("threshold", 0)])
+def test_a_tap_shows_them_also_where_it_moves_something(name, place, browser, tmp_path):
+    """What is tapped is drawn anew under the finger; a tap elsewhere ends it."""
+    with explorer_opener(name, browser, tmp_path) as opened:
+        page = opened(width=390, opens=5, has_touch=True, is_mobile=True)
+        box = page.locator(".bw-chart:has(svg)").nth(place)
+        box.scroll_into_view_if_needed()
+        (x, y, *_), there = box.evaluate(MARKS)[4], box.bounding_box()
+        page.touchscreen.tap(there["x"] + x, there["y"] + y)
+        assert numbers(" ".join(box.locator(".bw-readout-box text").all_text_contents()))
+        page.touchscreen.tap(there["x"] + 2, there["y"] - 3)
+        assert not box.locator(".bw-readout-box").count()
+
+
 # Curves over steps, by figure and place in it, and the slider that they move. Those of the bijection and the hidden chain have tests of their own.
 SCRUBBED = {
     "ablation": (1, "Pairs shown"), "hazard": (1, "Kept each step"), "ladder": (1, "Pairs shown"), "machine": (1, "Pairs"),

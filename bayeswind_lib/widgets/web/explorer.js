@@ -174,7 +174,7 @@
       for (const kind of ["pointerdown", "pointermove"]) box.addEventListener(kind, at);
       box.addEventListener("pointerleave", (event) => { if (event.pointerType === "mouse") at(null); });
       box.addEventListener("pointercancel", () => at(null));
-      document.addEventListener("pointerdown", (event) => { if (!box.contains(event.target)) at(null); });
+      document.addEventListener("pointerdown", (event) => { if (!event.composedPath().includes(box)) at(null); }); // the target itself may be drawn anew by now
     }
     Object.assign(box, { marks, along });
     showReadout(box);
