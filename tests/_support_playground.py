@@ -14,7 +14,7 @@ import bayeswind_lib as bw
 
 PAGE = """<!DOCTYPE html><html lang="en" data-theme="light"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1"><title>Playground</title>
-<link rel="stylesheet" href="explorer.css"><link rel="stylesheet" href="playground.css">
+<link rel="stylesheet" href="explorer.css"><link rel="stylesheet" href="machine_explorer.css"><link rel="stylesheet" href="playground.css">
 <style>html[data-theme=dark] {{ background: #14181e; color: #eee }} body {{ margin: 12px }}</style>
 {scripts}</head><body><main><h1>Page</h1><div class="bw-explorer" data-explorer="playground" {given}><p
 class="poster bw-poster" style="height: 300px">A poster</p></div></main></body></html>"""
@@ -22,7 +22,8 @@ class="poster bw-poster" style="height: 300px">A poster</p></div></main></body><
 RESET = """async () => { const host = document.querySelector('.bw-explorer').playground; await host.ready;
   if (!host.small) { if (!host.tour.field.hidden) host.tour.end(); host.closePanels(); host.bet.set(false); host.bet.rounds = []; }
   host.besides = {}; await host.choose('bijection', 'main'); host.off.clear(); host.plays.bijection.comesBack = false;
-  host.fresh(0, 5); host.past = []; host.update(); if (!host.small) { host.showTogether(false); host.headChosen = false; host.update(); }
+  host.machine?.stop(); host.machine?.forget(); if (host.machine) Object.assign(host.machine.state, {flow: 'attention'});
+  host.drawsBeside = false; host.cuts.clear(); host.fresh(0, 5); host.past = []; host.update();
   document.activeElement.blur(); }"""
 # The episode on the page, as the network reads it and as the library names it.
 EPISODE = """root => { const play = root.playground.play;

@@ -147,7 +147,7 @@ def test_play_goes_on_to_the_end_and_begins_again_and_stops_when_something_else_
 
 # Marks that leave a trail, a key or button that takes a step, and what begins another story.
 TRAILS = {
-    "attention": (".bw-first", "Pairs shown", "new"), "bijection": (".bw-bar", "next", "new"), "coin": (".bw-posterior", "next", "new"),
+    "bijection": (".bw-bar", "next", "new"), "coin": (".bw-posterior", "next", "new"),
     "em": (".bw-dot", "next", "again"), "hmm": ("rect.bw-look-0", "next", "new"), "machine": (".bw-first", "Pairs", "new"),
     "regression": ("path.bw-exact", "next", "new"), "threekeys": (".bw-tip", "next", "again"), "training": (".bw-first", "Updates", "new"),
 }  # fmt: skip

@@ -46,7 +46,7 @@ def test_all_explorers_open_in_a_notebook_and_ask_its_kernel_for_weights(browser
     shown += [bw.widgets.hmm_explorer(Late(), seed=3, label="late"), bw.widgets.playground()]
     with front_end(browser, shown) as page:
         for name in MAKERS:
-            root = page.locator(f'.bw-explorer[data-explorer="{name}"]')
+            root = page.locator(f'.bw-explorer[data-explorer="{name}"]').first
             root.scroll_into_view_if_needed()
             root.locator("svg[role=img]").nth(1).wait_for()
             assert re.search(r"\d", root.locator("[role=status]").first.text_content()), name
@@ -88,32 +88,29 @@ def networks_of_a_reader():
     return [bw.training.train(recipe, progress=False)[0] for recipe in recipes]
 
 
-ASKED = """root => [...root.querySelectorAll('.bw-first')].map(e => +e.getAttribute('height'))"""
+ASKED = """root => [...root.querySelectorAll('.bw-m-answer rect.bw-first')].map(e => +e.getAttribute('height'))"""
 
 
-@pytest.mark.parametrize("name", ["attention", "ablation"])
-def test_an_explorer_runs_the_network_that_its_widget_was_given(browser, networks_of_a_reader, name):
-    with front_end(browser, [MAKERS[name](model) for model in (*networks_of_a_reader, None)]) as page:
+def test_the_machine_runs_the_network_that_its_widget_was_given(browser, networks_of_a_reader):
+    with front_end(browser, [bw.widgets.machine(model, pairs=3, map=True) for model in (*networks_of_a_reader, None)]) as page:
         for i, model in enumerate(networks_of_a_reader):
-            root, V = page.locator(f'[data-explorer="{name}"]').nth(i), model.config.n_outputs
+            root, V = page.locator('[data-explorer="machine"]').nth(i), model.config.n_outputs
             root.scroll_into_view_if_needed()
-            root.locator(".bw-first").nth(V - 1).wait_for()
-            pairs = [[int(v) for v in root.locator(f'[data-place^="{kind}"]').evaluate_all("all => all.map(e => e.value)")] for kind in ("key", "value")]
-            keys, values = (torch.tensor([row]) for row in pairs)
-            answer = model.predict(bw.tunnels.Bijection(V).episodes(keys, values).inputs)[0].exp2()
+            root.locator("rect.bw-first").nth(V - 1).wait_for()
+            inputs = torch.tensor([root.evaluate("root => root.machine.play.inputs")])
             heights = np.array(root.evaluate(ASKED))
-            asked = root.locator(".bw-asked-now").evaluate("e => [...e.parentElement.children].indexOf(e)")
-            np.testing.assert_allclose(heights / heights.sum(), answer[asked], atol=1e-4)
-        page.locator(f'[data-explorer="{name}"]').nth(2).scroll_into_view_if_needed()
-        page.locator(f'[data-explorer="{name}"]').nth(2).locator(".bw-first").nth(9).wait_for()
+            np.testing.assert_allclose(heights / heights.sum(), model.predict(inputs)[0, -1].exp2(), atol=1e-4)
+            assert root.locator(".bw-m-map svg").count() == 1
+        last = page.locator('[data-explorer="machine"]').nth(2)
+        last.scroll_into_view_if_needed()
+        last.locator("rect.bw-first").nth(9).wait_for()
         assert page.evaluate("sent") == [notebook.OWN, notebook.OWN, f"{bw.load('bijection-transformer-classroom').record['name']}-seed0"]
 
 
-@pytest.mark.parametrize("make", [bw.widgets.attention_explorer, bw.widgets.ablation_explorer])
-@pytest.mark.parametrize("name", ["hmm-transformer-classroom", "bijection-lstm-classroom"])
-def test_a_network_that_an_explorer_cannot_open_is_refused(make, name):
-    with pytest.raises(ValueError, match="opens a transformer for the tunnel Bijection"):
-        make(bw.load(name))
+@pytest.mark.parametrize("name", ["hmm-transformer-classroom", "bijection-mlp-classroom"])
+def test_a_network_that_the_machine_cannot_open_is_refused(name):
+    with pytest.raises(ValueError, match="opens a transformer or lstm or mamba for the tunnel Bijection"):
+        bw.widgets.machine(bw.load(name))
 
 
 def test_explorers_of_networks_are_known():
@@ -121,7 +118,7 @@ def test_explorers_of_networks_are_known():
     assert asks == set(explorers.OF_NETWORKS)
 
 
-@pytest.mark.parametrize("make", [make for name, make in MAKERS.items() if name not in ("hmm", "attention", "ablation", "machine", "threshold")])
+@pytest.mark.parametrize("make", [make for name, make in MAKERS.items() if name not in ("hmm", "machine", "threshold")])
 def test_arguments_of_the_first_version_are_refused_in_words(make):
     with pytest.raises(TypeError, match=rf"{make.__name__}\(\) takes no arguments: .* bw.widgets.page"):
         make(seed=3)

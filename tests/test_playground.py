@@ -11,6 +11,7 @@ import torch
 from _support import HANGS
 from _support_browser import AXE, OVERFLOW, frames, middle, served, swipe
 from _support_explorer import FOCUS, number
+from test_explorers import CROWDED
 from _support_playground import EPISODE, RESET, entries, files, measured, networks, truth_and_inputs, write_page
 
 import bayeswind_lib as bw
@@ -20,6 +21,7 @@ from bayeswind_lib.widgets import landing
 pytestmark = pytest.mark.xdist_group("browser")
 NETWORK, ORACLE = 2e-5, 1e-9  # bits: single precision in both, double precision in both
 STEP = 0.05  # seconds that one more pair may take
+HOST = "document.querySelector('.bw-explorer').playground"
 RIVALS = dict.fromkeys(["bijection", "hmm", "regression"], ["mlp", "lstm", "mamba"]) | {"recall": ["transformer", "lstm", "mamba"]}
 
 
@@ -32,7 +34,7 @@ def opened(browser, tmp_path_factory):
     page = context.new_page()
     page.set_default_timeout(HANGS * 1000)
     page.on("request", lambda request: request.url.startswith(folder.as_uri()) or troubles.append(request.url))
-    page.on("pageerror", lambda error: troubles.append(str(error)))
+    page.on("pageerror", lambda error: troubles.append(f"{error.stack}"))
     page.on("console", lambda message: troubles.append(message.text))
     page.goto(place.as_uri())
     page.locator(".bw-measures").wait_for()
@@ -59,7 +61,7 @@ def chain(page):
 
 
 def root(page):
-    return page.locator(".bw-explorer")
+    return page.locator(".bw-explorer[data-explorer=playground]")
 
 
 def shown(page) -> dict:
@@ -154,7 +156,7 @@ def test_a_key_that_comes_back_is_a_surprise(page):
     page.locator(".bw-asked").first.click()
     found = compare(page, bw.load("bijection-transformer-classroom"), comes_back=True)
     assert found["exact"] == 0 and found["kl"] > 5
-    assert "never" not in told(page) and "no key ever came back" in page.locator(".bw-status").text_content()
+    assert "never" not in told(page) and "no key ever came back" in page.locator("[data-part=answer] .bw-status").text_content()
     page.locator("[data-part=compare] summary").click()
     name = files()["bijection"]["returning"]["name"]
     page.locator(f"[data-network='{name}']").wait_for()  # it is fetched when it is wanted
@@ -268,71 +270,115 @@ def test_the_next_symbol_is_drawn_as_the_filter_says(chain):
 # ---- inside the network ----------------------------------------------------------------------------
 
 
+def meet(page) -> None:
+    """The machine comes into the window, and shows what is played."""
+    page.locator("#machine").scroll_into_view_if_needed()
+    page.wait_for_function(f"!{HOST}.machine.stale")
+
+
 def test_where_heads_look(page):
-    """Hover, focus and clicks on tokens and cells: the row of the pattern that the library has."""
+    """A head chosen above the map, pointed at, or reached by keys: the row of the pattern that the library has; and a cell of it."""
     model = bw.load("bijection-transformer-classroom")
     _, inputs = truth_and_inputs(root(page).evaluate(EPISODE))
     patterns = probes.activations(model, inputs, ["pattern.*"])
+    meet(page)
+    machine = page.locator("#machine")
 
-    def check(layer, head, query):
-        row = [float(p) for p in root(page).get_attribute("data-looks").split()]
-        assert root(page).get_attribute("data-from") == str(query)
+    def check(name, query=10):
+        row = [float(p) for p in machine.get_attribute("data-looks").split()]
+        layer, head = map(int, name.split("."))
+        assert (machine.get_attribute("data-head"), machine.get_attribute("data-from")) == (name, str(query))
         np.testing.assert_allclose(row, patterns[f"pattern.{layer}"][0, head, query, : query + 1], atol=NETWORK)
+        assert page.locator("[data-control=head]").input_value() == name and f"head {name} " in page.locator(".bw-m-look").text_content()
 
-    for layer, head in ((0, 0), (2, 3), (1, 2)):
-        page.locator(f"[data-head='{layer}.{head}']").click()
-        check(layer, head, 10)
-    page.locator("[data-token='7']").hover()
-    check(1, 2, 7)
+    check("2.3")  # at first one that sees what was shown
+    for name in ("0.0", "2.3", "1.2"):
+        page.locator("[data-control=head]").select_option(name)
+        check(name)
+    page.locator(".bw-node[data-part='0.2'] .bw-touch").hover()
     page.mouse.move(2, 2)
-    check(1, 2, 10)
-    page.locator("[data-token='4']").click()
-    page.mouse.move(2, 2)
-    page.evaluate("document.activeElement.blur()")
-    check(1, 2, 4)
-    assert page.locator("[data-token='4']").get_attribute("aria-pressed") == "true"
-    # A cell of the matrix: the last row but one, the third column.
-    page.locator("[data-part=look] svg").scroll_into_view_if_needed()
-    frame = page.locator("[data-part=look] svg .bw-frame").first.bounding_box()  # around the row of token 4, five cells
-    side = frame["width"] / 5
-    page.mouse.click(frame["x"] + 2.5 * side, frame["y"] + 4.5 * frame["height"])
-    check(1, 2, 8)
-    given = float(patterns["pattern.1"][0, 2, 8, 2])
-    assert f"gives {given:.3f} of its look to" in page.locator(".bw-look").text_content()
-    page.locator("[data-control=union]").check()
-    page.locator("[data-token='10']").focus()
-    row = [float(p) for p in root(page).get_attribute("data-looks").split()]
-    most = torch.stack([patterns[f"pattern.{layer}"][0] for layer in range(3)]).amax((0, 1))[10]
-    np.testing.assert_allclose(row, most[:11], atol=NETWORK)
+    check("0.2")  # it stays
+    page.locator(".bw-node[data-part='1.1']").focus()
+    page.keyboard.press("ArrowRight")
+    check("1.2")
+    frame = page.locator(".bw-m-map .bw-frame").bounding_box()  # around the last row, eleven cells
+    side = frame["width"] / 11
+    page.mouse.click(frame["x"] + 2.5 * side, frame["y"] - 1.5 * side)
+    check("1.2", 8)
+    assert f"gives {float(patterns['pattern.1'][0, 2, 8, 2]):.3f} of its look to" in page.locator(".bw-m-look").text_content()
+    press(page, "next")
+    meet(page)
+    assert (machine.get_attribute("data-head"), machine.get_attribute("data-from")) == ("1.2", "12")
 
 
 @pytest.mark.parametrize("task", ["bijection", "hmm"])
-def test_switching_off_is_what_the_library_does(page, task):
-    """Random heads and layers, switched by their buttons: `probes.ablate`, and all on again."""
+def test_cutting_is_what_the_library_does(page, task):
+    """Heads, feed-forward parts and layers, pressed in the machine: `probes.ablate` in every number of the figure, until they are restored."""
     if task == "hmm":
-        page.get_by_label("hidden chain (HMM)").check()
-        page.wait_for_function("document.querySelector('.bw-explorer').dataset.task === 'hmm'")
-    model, rng = bw.load(f"{task}-transformer-classroom"), torch.Generator().manual_seed(0)
+        choose(page, "hmm", 5)
+    model = bw.load(f"{task}-transformer-classroom")
     truth, inputs = truth_and_inputs(root(page).evaluate(EPISODE))
     whole = compare(page, model)
-    for n_heads, layers in ((1, []), (3, []), (0, ["1"]), (2, ["2"]), (5, ["0"])):
-        heads = [f"{i // 4}.{i % 4}" for i in torch.randperm(12, generator=rng)[:n_heads].tolist()]
-        for name in heads:
-            page.locator(f"[data-switch='{name}']").click()
-        for name in layers:
-            page.locator(f"[data-layer='{name}']").click()
-        assert root(page).get_attribute("data-off").split() == sorted(heads + layers)
-        with probes.ablate(model, [f"head.{name}" for name in heads] + [f"layer.{name}" for name in layers]):
+    meet(page)
+    for heads, blocks, layer in ((["0.2"], [], ""), (["2.3", "0.0", "1.1"], ["1"], ""), (["0.3"], [], "2"), ([], [], "0")):
+        for name in [*heads, *(f"{block}.m" for block in blocks)]:
+            page.locator(f".bw-node[data-part='{name}'] .bw-face").click(force=True)
+        if layer:
+            page.locator(f".bw-layer-name[data-layer='{layer}']").click()
+        off = sorted([*heads, *(f"{block}.m" for block in blocks), *(f"{layer}.{part}" for part in "0123m" if layer)])
+        assert root(page).get_attribute("data-off").split() == off == page.locator("#machine").get_attribute("data-off").split()
+        with probes.ablate(model, [f"head.{name}" for name in heads] + [f"feed_forward.{block}" for block in blocks] + [f"layer.{layer}"] * bool(layer)):
             found = measured(truth, model.predict(inputs)[0])
         for name in ("network", "kl", "tv"):
-            assert shown(page)[name] == pytest.approx(found[name], abs=1e-4), (heads, layers, name)
-        pressed = page.locator("[data-switch][aria-pressed=false], [data-layer][aria-pressed=false]").count()
-        silent = {f"{layer}.{head}" for layer in layers for head in range(4)}  # a layer's heads go with it
-        assert pressed == len(layers) + len(silent.union(heads))
-        assert "Switched off" in page.locator(".bw-status").text_content() and page.locator(".bw-second").count()
-        page.get_by_role("button", name="All on").click()
-        assert shown(page)["kl"] == pytest.approx(whole["kl"], abs=NETWORK)
-    assert page.locator("[data-action=all-on]").is_disabled()
+            assert shown(page)[name] == pytest.approx(found[name], abs=1e-4), (off, name)
+        assert float(page.locator("#machine").get_attribute("data-kl")) == pytest.approx(found["kl"], abs=1e-4)
+        assert page.locator(".bw-node[aria-pressed=true]").count() == len(off)
+        assert "Switched off" in page.locator("[data-part=answer] .bw-status").text_content() and page.locator(".bw-bar.bw-second").count()
+        press(page, "machine-restore")
+        assert shown(page)["kl"] == pytest.approx(whole["kl"], abs=NETWORK) and root(page).get_attribute("data-off") == ""
+
+
+SAME = f"""() => {{ const host = {HOST}, {{machine}} = host, told = machine.answerBox.querySelector('svg').ariaLabel;
+  const probabilities = [...machine.found.seen.probabilities], answers = host.drawsBeside ? host.seen.beside.answers : host.seen.answers;
+  return {{same: machine.play === host.play && machine.found.exact.every((p, y) => p === host.seen.exact.at(-1)[y]) && probabilities.every((p, y) => Math.abs(p - answers.at(-1)[y]) < 1e-5),
+    task: machine.state.task, net: machine.network.architecture, pairs: machine.state.pairs, shown: host.play.shown, told}}; }}"""
+
+
+@pytest.mark.parametrize("task", ["bijection", "hmm", "recall", "regression"])
+def test_the_machine_draws_what_is_played(page, task):
+    """One state, moved from either side: the step, the episode and the network drawn, in every task, and its cuts count beside the first."""
+    choose(page, task)
+    meet(page)
+    for action in ("machine-next", "next", "machine-back", "random", "machine-next"):
+        before = root(page).evaluate(EPISODE)
+        press(page, action)
+        meet(page)
+        now = page.evaluate(SAME)
+        assert now["same"] and now["task"] == task and now["pairs"] == now["shown"] and root(page).evaluate(EPISODE) != before, (action, now)
+        assert page.locator("[data-part=answer] .bw-part-title").text_content() in now["told"]
+    least = 1 if task == "hmm" else 0
+    page.locator("#machine [data-control=pairs]").fill(str(least + 1))
+    assert root(page).get_attribute("data-shown") == str(least + 1)
+    for flow in ("contribution", "belief"):
+        page.locator(f"#machine input[value={flow}]").check()
+        assert page.locator("#machine").get_attribute("data-flow") == flow and page.evaluate(SAME)["same"]
+    page.set_viewport_size({"width": 390, "height": 900})
+    page.evaluate(f"{HOST}.goTo({HOST}.play.limit - 1)")
+    meet(page)
+    frames(page, 4)
+    assert page.evaluate(CROWDED.replace(".bw-explorer svg", "#machine svg")) == []
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.locator("[data-control=net]").select_option(label="Mamba")
+    page.wait_for_selector("#machine[data-net=mamba]")
+    assert page.evaluate(SAME)["same"] and "Mamba" in page.locator("[data-part=answer] .bw-legend").text_content() and page.locator(".bw-m-side").is_hidden()
+    whole, alone = root(page).get_attribute("data-beside"), shown(page)
+    page.locator(".bw-node[data-part='0']").click()
+    now = page.evaluate(SAME)
+    assert now["same"] and root(page).get_attribute("data-beside") != whole and shown(page) == alone
+    assert "Mamba with parts off" in page.locator("[data-part=answer] .bw-legend").text_content()
+    page.locator("[data-control=net]").select_option(label="transformer")
+    meet(page)
+    assert page.evaluate(SAME)["net"] == "transformer" and page.evaluate(SAME)["same"]
 
 
 # ---- recall and regression ---------------------------------------------------------------------------
@@ -515,33 +561,33 @@ def test_values_stand_under_the_pointer(page):
     assert said[0] == "t 1.50" and said[-1] == f"exact {number(exact[0])} ± {number(exact[1] ** 0.5)}", said
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-def test_the_answer_is_seen_where_heads_are_switched(page, width):
-    """A small one stays at the window's edge, with the KL of the large one, and takes no room."""
-    page.set_viewport_size({"width": width, "height": 760})
+def test_the_answer_is_seen_where_controls_move_it(page):
+    """A small one stays at the window's edge, with the KL of the large one, and takes no room; the machine has its own."""
+    page.set_viewport_size({"width": 390, "height": 760})
     mini = page.locator(".bw-mini")
     page.evaluate("scrollTo(0, 0)")
     mini.wait_for(state="hidden")
     tall = root(page).evaluate("root => root.offsetHeight")
-    page.locator("[data-switch='2.3']").evaluate("e => e.scrollIntoView({block: 'center'})")
+    page.locator("[data-chip='value 9']").evaluate("e => e.scrollIntoView({block: 'start'})")
     page.locator(".bw-mini-card").wait_for()
     assert root(page).evaluate("root => root.offsetHeight") == tall
     before = page.locator(".bw-mini strong").text_content()
-    page.locator("[data-switch='2.3']").click()
-    now = page.locator(".bw-mini strong").text_content()
-    assert now == told(page)["divergence"] != before
+    page.evaluate("document.querySelector('[data-action=next]').click()")
+    assert page.locator(".bw-mini strong").text_content() == told(page)["divergence"] != before
     box = page.locator(".bw-mini-card").bounding_box()
     assert 0 <= box["y"] < 120 and box["height"] < 110
+    page.locator(".bw-node[data-part='1.1']").evaluate("e => e.scrollIntoView({block: 'center'})")
+    mini.wait_for(state="hidden")
+    assert page.locator(".bw-m-answer").bounding_box()["y"] < 120
 
 
 # ---- the bet -----------------------------------------------------------------------------------------
 
-HOST = "document.querySelector('.bw-explorer').playground"
 # States in which there is something to cover.
 ASKED = {
     "bijection": "host.fresh(3, 6)", "nothing known": "host.fresh(3, 0)", "last": "host.fresh(3, 9)", "parts off": "host.fresh(3, 6); host.off.add('1.2'); host.update(); await host.compare.arrive()",
     "surprise": "host.comeBack(true); host.fresh(4, 3); host.act(p => p.ask(p.asked[0]))", "beside": "await host.putBeside(host.rivals[1])", "training": "await host.training.arrive()",
-    "hmm": "await host.choose('hmm'); host.fresh(2, 6)", "recall": "await host.choose('recall'); host.fresh(2, 3); host.showTogether(true)",
+    "hmm": "await host.choose('hmm'); host.fresh(2, 6)", "recall": "await host.choose('recall'); host.fresh(2, 3)",
 }  # fmt: skip
 # All that is to be seen or heard: words, attributes and places of every element, and what is spoken.
 TOLD = """() => [...document.querySelectorAll('.bw-explorer *')].filter(e => e.checkVisibility({visibilityProperty: true})).map(e => {
@@ -705,11 +751,11 @@ def test_another_question_is_covered_anew(page):
         press(page, "reveal")
         assert root(page).get_attribute("data-bet") == "revealed" and mine(page)[2] == 1
         kl = shown(page)["kl"]
-        page.locator("[data-switch='2.3']").click()
+        page.evaluate(f"{HOST}.cut(new Set(['2.3']))")
         words = page.locator(".bw-verdict").text_content()
         assert root(page).get_attribute("data-bet") == "revealed" and shown(page)["kl"] != kl
         assert f"the network with parts off {page.evaluate('bwExplorer.number', shown(page)['kl'])}" in words
-        press(page, "all-on")
+        page.evaluate(f"{HOST}.cut(new Set())")
         if change == "key":
             page.locator("[data-chip^=key]:enabled[aria-pressed=false]").first.click()
         elif change == "seed":
@@ -846,16 +892,16 @@ def test_stepping_through_training(page, task):
 # ---- the address ---------------------------------------------------------------------------------------
 
 STATES = {
-    "bijection": "host.fresh(4, 3); host.act(p => p.ask(p.asked[7])); host.flip('1.2'); host.chooseHead(0, 3);",
-    "surprises": "host.comeBack(true); host.act(p => { p.next(); p.ask(p.asked[0]); }); host.showTogether(true); host.update();",
-    "hmm": "await host.choose('hmm'); host.act(p => p.move('transition', 1, 0, 61)); host.act(p => p.next(2)); host.flip('0');",
+    "bijection": "host.fresh(4, 3); host.act(p => p.ask(p.asked[7])); host.cut(new Set(['1.2', '0.m'])); host.machine.set({head: '0.3', flow: 'contribution', about: 'excluded'});",
+    "surprises": "host.comeBack(true); host.act(p => { p.next(); p.ask(p.asked[0]); }); await host.putBeside(host.rivals[3]); host.drawBeside(true, new Set(['0.1'])); host.machine.set({focus: '0.1'});",
+    "hmm": "await host.choose('hmm'); host.act(p => p.move('transition', 1, 0, 61)); host.act(p => p.next(2)); host.cut(new Set(['0'])); await host.putBeside(host.rivals[2]); host.drawBeside(true, new Set(['t7']));",
     "recall": "await host.choose('recall'); host.fresh(5, 2); host.act(p => p.store(30)); await host.putBeside(host.rivals[1]);",
     "regression": "await host.choose('regression'); host.fresh(6, 4); host.act(p => p.move(1, -2.2, 3.1)); host.act(p => p.ask(0.7));",
     "training": "await host.training.arrive(); host.moment(7);",
     "bet": "host.bet.set(true); host.fresh(8, 2);",
 }  # fmt: skip
-LOOK = """root => { const {task, size, shown, exact, network, kl, tv, off, moment, head, from, looks, bet} = root.dataset;
-  return {task, size, shown, exact, network, kl, tv, off, moment, head, from, looks, bet}; }"""
+LOOK = """root => { const {task, size, shown, exact, network, kl, tv, off, cuts, beside, moment, bet} = root.dataset, {flow, about, head, focus} = root.playground.machine.state;
+  return {task, size, shown, exact, network, kl, tv, off, cuts, beside, moment, bet, flow, about, head, focus, drawn: root.playground.drawsBeside}; }"""
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -866,7 +912,7 @@ def test_an_address_opens_the_same_state(page, state):
     page.wait_for_function("() => location.hash === bwState.hashOf(document.querySelector('.bw-explorer').playground)")
     other = page.context.new_page()
     other.goto(page.url)
-    other.wait_for_function("look => { const now = document.querySelector('.bw-explorer').dataset; return now.looks === look.looks && now.kl === look.kl; }", arg=look)
+    other.wait_for_function(f"look => JSON.stringify(({LOOK})(document.querySelector('.bw-explorer'))) === JSON.stringify(look)", arg=look)
     assert root(other).evaluate(LOOK) == look and root(other).evaluate(EPISODE) == episode
     other.evaluate("location.hash = '#playground?task=bijection&shown=2&asked=1.1.1&map=0'")
     other.get_by_role("alert").wait_for()
@@ -923,17 +969,12 @@ def test_by_keyboard_alone(page):
     assert root(page).get_attribute("data-shown") == "9"
     focus = page.evaluate(FOCUS)  # nothing is left to show: the button is closed, the focus stays near
     assert focus["inside"] and focus["name"] == "play"
-    walk("[data-token]")
-    page.keyboard.press("Home")
-    page.keyboard.press("ArrowRight")
-    assert root(page).get_attribute("data-from") == "1"
-    walk("[data-head], [data-switch], [data-layer]")
-    page.keyboard.press("Home")
-    page.keyboard.press("Enter")
-    assert root(page).get_attribute("data-off") == "0"
+    walk(".bw-node")
+    page.wait_for_function(f"!{HOST}.machine.stale")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
-    assert root(page).get_attribute("data-head") == "0.0"
+    assert root(page).get_attribute("data-off") == page.evaluate("document.activeElement.dataset.part")
+    walk("[data-control=head]")
     walk("[name$=task]", "Shift+Tab")
     page.keyboard.press("ArrowRight")
     page.wait_for_function("document.querySelector('.bw-explorer').dataset.task === 'hmm'")
@@ -942,30 +983,6 @@ def test_by_keyboard_alone(page):
     walk("summary")
     page.keyboard.press("Enter")
     page.locator("[data-network]").first.wait_for()
-
-
-def test_arrow_keys_follow_the_rows_of_heads(page):
-    """Right and left along a row, down and up to what stands there, and on at a row's end."""
-    at = "document.activeElement.dataset.head ?? `switch ${document.activeElement.dataset.switch ?? document.activeElement.dataset.layer}`"
-    page.locator("[data-head='0.1']").focus()
-    path = []
-    for key in ("Right", "Right", "Down", "Left", "Down", "Down", "Up", "Right", "Right", "Right", "Left"):
-        page.keyboard.press(f"Arrow{key}")
-        path.append(page.evaluate(at))
-    assert path == ["0.2", "0.3", "switch 0.3", "switch 0.2", "1.2", "switch 1.2", "1.2", "1.3", "switch 1.3", "switch 2", "switch 1.3"]
-
-
-def test_heads_of_a_layer_that_is_off_say_so(page):
-    """And one that is switched on comes back alone."""
-    heads = root(page).locator("[data-switch^='1.']")
-    page.locator("[data-layer='1']").click()
-    assert heads.all_text_contents() == ["off"] * 4 and page.locator("[data-switch='0.0']").text_content() == "on"
-    page.locator("[data-switch='1.2']").click()
-    assert heads.all_text_contents() == ["off", "off", "on", "off"] and page.locator("[data-layer='1']").text_content() == "on"
-    assert root(page).get_attribute("data-off") == "1.0 1.1 1.3"
-    model = bw.load("bijection-transformer-classroom")
-    with probes.ablate(model, ["head.1.0", "head.1.1", "head.1.3"]):
-        compare(page, model)
 
 
 def test_the_compared_networks_have_the_digits_of_the_panel(page):
@@ -988,7 +1005,7 @@ def test_the_numbers_are_spoken_once_things_rest(page):
     assert quiet == before  # not while the reader is still moving
     page.wait_for_function("before => document.querySelector('[role=status]').textContent !== before", arg=before)
     spoken, numbers = live.text_content(), shown(page)
-    assert "after 8 pairs" in spoken and f"{numbers['exact']:.3f} bits exact" in spoken and "looks most at" in spoken
+    assert "after 8 pairs" in spoken and f"{numbers['exact']:.3f} bits exact" in spoken
     assert live.get_attribute("aria-live") == "polite"
 
 
@@ -1033,7 +1050,7 @@ def test_the_tour_sets_each_state_and_lights_a_part(page):
     steps, seen, tasks = page.evaluate("bwTour.STEPS.map(step => step.part)"), set(), set()
     for i, part in enumerate(steps):
         page.wait_for_function("i => document.querySelector('.bw-explorer').dataset.tour === String(i)", arg=i)
-        lit = page.locator(".bw-lit")
+        lit = page.locator(".bw-part.bw-lit")
         assert lit.count() == 1 and lit.get_attribute("data-part") == part
         assert page.evaluate("document.activeElement.dataset.action") == "tour-next"
         if part in ("compare", "training"):
@@ -1047,7 +1064,7 @@ def test_the_tour_sets_each_state_and_lights_a_part(page):
             page.keyboard.press("Enter")
     assert len(seen) == len(steps) >= 9 and tasks == {"bijection", "hmm"}
     page.keyboard.press("Escape")
-    assert page.locator(".bw-tour").is_hidden() and page.locator(".bw-lit").count() == 0
+    assert page.locator(".bw-tour").is_hidden() and page.locator(".bw-part.bw-lit").count() == 0
     assert page.evaluate("document.activeElement.dataset.action") == "tour"
 
 
@@ -1097,7 +1114,7 @@ def test_small_and_served_and_without_webassembly(browser, tmp_path):
         for action in ("next", "next", "back"):
             press(page, action)
             compare(page, model)
-        assert page.locator(".bw-part").count() == 2 and page.locator("[data-part=look]").count() == 0
+        assert page.locator(".bw-part").count() == 2 and page.locator("[data-part=machine]").count() == 0
         page.add_init_script("delete window.WebAssembly")
         page.get_by_role("link", name="Open the playground").click()
         page.locator(".bw-notice").wait_for()

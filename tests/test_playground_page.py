@@ -139,7 +139,7 @@ SEEN = """card => {
       }
     }
   }
-  const lit = document.querySelector('.bw-lit').getBoundingClientRect();
+  const lit = document.querySelector('.bw-part.bw-lit').getBoundingClientRect();
   if (Math.min(lit.bottom, innerHeight) - Math.max(lit.top, 0) < 60) away.push('the part with the ring');
   return away;
 }"""
@@ -383,8 +383,11 @@ GROWN = "document.documentElement.style.overflowAnchor = 'none'; document.queryS
 @pytest.mark.parametrize(("address_", "kind", "says"), [
     ("task=bijection&pairs=7&off=0.3", "machine", {"task": "bijection", "pairs": "7", "off": "0.3"}),
     ("machine?task=hmm&net=mamba&pairs=9", "machine", {"task": "hmm", "net": "mamba", "pairs": "9"}),
+    ("machine?task=bijection&net=lstm&pairs=6&off=t3", "machine", {"net": "lstm", "pairs": "6", "off": "t3"}),
+    ("task=returning&pairs=5&seed=7", "machine", {"task": "bijection", "net": "transformer", "pairs": "5"}),
     ("playground?task=regression", "playground", {"task": "regression", "shown": "5"}),
-    ("task=recall&pairs=3", "playground", {"task": "recall", "shown": "3"}),
+    ("task=recall&pairs=3", "machine", {"task": "recall", "pairs": "3"}),
+    ("playground?task=bijection&shown=4&off=1.2_2&head=0.3&at=machine", "machine", {"pairs": "4", "off": "1.2 2.0 2.1 2.2 2.3 2.m", "head": "0.3"}),
 ])  # fmt: skip
 def test_an_address_brings_its_figure_to_the_top(browser, site, width, height, address_, kind, says):
     """Once everything has arrived that moves the page: fonts, the playground above the machine, networks."""
@@ -395,6 +398,7 @@ def test_an_address_brings_its_figure_to_the_top(browser, site, width, height, a
     page.wait_for_selector(where + "".join(f"[data-{name}='{value}']" for name, value in says.items()))
     page.wait_for_function(SETTLED, arg=kind, polling="raf")
     assert -2 <= page.evaluate(GAP)[kind] <= 24
+    assert page.evaluate("(({play, machine}) => !machine.play || machine.play === play)(document.querySelector('[data-explorer=playground]').playground)")
     page.evaluate(GROWN)
     page.wait_for_function(SETTLED, arg=kind, polling="raf")
     assert -2 <= page.evaluate(GAP)[kind] <= 24
@@ -417,17 +421,6 @@ def test_a_reader_who_scrolls_is_left_alone(browser, site):
         page.wait_for_function(SETTLED, arg="machine", polling="raf")
         assert abs(page.evaluate(GAP)["machine"]) > 200, quits
         page.close()
-
-
-def test_the_machine_opens_on_the_playground_s_episode(browser, site):
-    page = browser.new_page(viewport={"width": 1440, "height": 900})
-    page.goto((site / PAGE).as_uri())
-    page.wait_for_selector("[data-explorer=playground].bw-play")
-    page.locator("#machine").scroll_into_view_if_needed()
-    page.wait_for_selector("#machine[data-state=ready][data-pairs]")
-    both = page.evaluate("[document.querySelector('#machine').machine.play, document.querySelector('[data-explorer=playground]').playground.play].map(p => p.inputs)")
-    assert both[0] == both[1] and len(both[0]) == 11
-    page.close()
 
 
 def test_values_stand_below_their_keys(browser, site):

@@ -146,7 +146,7 @@ def of_the_course(shapes, told) -> None:
 # Charts without an axis of numbers beside their marks: how their words are compared, by figure and place in it.
 OTHERWISE = {
     ("coin", 1): of_shares, ("em", 0): partial(by_the_axis, reach=12), ("em", 1): of_the_plane, ("hazard", 0): partial(by_the_axis, within=(28, 210)), ("hmm", 0): of_the_plane, ("regression", 1): of_the_line, ("threshold", 0): of_dots,
-    ("attention", 0): of_cells, ("training", 2): of_cells, ("threekeys", 0): of_the_plane, ("machine", 0): of_the_answer, ("machine", 1): of_the_course,
+    ("training", 2): of_cells, ("threekeys", 0): of_the_plane, ("machine", 0): of_the_answer, ("machine", 1): of_the_course,
 }  # fmt: skip
 
 
@@ -187,7 +187,7 @@ def test_a_tap_shows_them_also_where_it_moves_something(name, place, browser, tm
 
 # Curves over steps, by figure and place in it, and the slider that they move. Those of the bijection and the hidden chain have tests of their own.
 SCRUBBED = {
-    "ablation": (1, "Pairs shown"), "hazard": (1, "Kept each step"), "ladder": (1, "Pairs shown"), "machine": (1, "Pairs"),
+    "hazard": (1, "Kept each step"), "ladder": (1, "Pairs shown"), "machine": (1, "Pairs"),
     "sources": (2, "Symbols read"), "threshold": (1, "Threshold"), "training": (0, "Updates"),
 }  # fmt: skip
 

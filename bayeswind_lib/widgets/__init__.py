@@ -4,8 +4,6 @@ Needs anywidget, which is imported when the first one is made and not before.
 """
 
 from bayeswind_lib.widgets.explorers import (
-    ablation_explorer,
-    attention_explorer,
     bijection_explorer,
     coin_explorer,
     em_explorer,
@@ -27,8 +25,6 @@ __all__ = [
     "Framed",
     "HMMAnswers",
     "Mount",
-    "ablation_explorer",
-    "attention_explorer",
     "bijection_explorer",
     "coin_explorer",
     "em_explorer",

@@ -16,7 +16,7 @@ from bayeswind_lib.widgets.filtering import SEEDS, answer_table
 from bayeswind_lib.widgets.notebook import WEB, Widget
 from bayeswind_lib.widgets.page import weights_file
 
-OF_NETWORKS = ("ablation", "attention", "machine", "training")
+OF_NETWORKS = ("machine", "training")
 
 
 def scripts(name: str) -> list[str]:
@@ -35,7 +35,7 @@ def _mounted(name: str, **more) -> Widget:
     return notebook.mounted(name, scripts(name), ("explorer.css", f"{name}_explorer.css"), **more)
 
 
-def _readable(model: SequenceModel | None, architectures: tuple[str, ...] = ("transformer",)) -> bytes | None:
+def _readable(model: SequenceModel | None, architectures: tuple[str, ...] = ("transformer", "lstm", "mamba")) -> bytes | None:
     """The weights of a reader's own network, as they are now; None without one.
 
     Raises:
@@ -176,33 +176,9 @@ def hazard_explorer() -> Widget:
     return _mounted("hazard")
 
 
-def attention_explorer(model: SequenceModel | None = None) -> Widget:
-    """Choose an episode, a layer and a head of a network, and see where it looks from each token.
-
-    Args:
-        model: a transformer for `Bijection(n_values)` with all of its pairs, shown as it is now; a shipped one without.
-    Raises:
-        ValueError: for a network that is none.
-        ModuleNotFoundError: if anywidget is not installed; the message says what to do.
-    """
-    return _mounted("attention", weights=_readable(model))
-
-
-def ablation_explorer(model: SequenceModel | None = None) -> Widget:
-    """Switch heads of a network off, and watch its posterior move.
-
-    Args:
-        model: a transformer for `Bijection(n_values)` with all of its pairs, shown as it is now; a shipped one without.
-    Raises:
-        ValueError: for a network that is none.
-        ModuleNotFoundError: if anywidget is not installed; the message says what to do.
-    """
-    return _mounted("ablation", weights=_readable(model))
-
-
 def machine(
     model: SequenceModel | None = None, task: str = "bijection", net: str = "transformer", pairs: int = 5, off: Iterable[str] = (),
-    flow: str = "attention", seed: int = 3, focus: str = "",
+    flow: str = "attention", seed: int = 3, focus: str = "", way: str = "zero", map: bool = False, ways: bool = False,
 ) -> Widget:
     """A network drawn whole beside the exact posterior: tokens, heads, stream and answer; cut its wires, and see what flows.
 
@@ -213,12 +189,16 @@ def machine(
         off: parts that are cut at the start: heads "0.3", feed-forward parts "1.m", layers "1", tokens "t4" that a state skips.
         flow: what is drawn: "attention" (of an LSTM or a Mamba the state), "contribution" or "belief".
         focus: a head that is brought forward, such as "0.3".
+        way: what a head hands on that is cut: "zero", its "mean", or what it is plus "noise".
+        map: the attention of one head beside the drawing.
+        ways: a choice of `way`, and what the cuts cost over all questions of the episode. With either of them a reader chooses the pairs.
     Raises:
         ValueError: for a network that is none of these.
         ModuleNotFoundError: if anywidget is not installed; the message says what to do.
     """
-    state = {"task": task, "net": net, "pairs": pairs, "off": ",".join(off), "flow": flow, "seed": seed, "focus": focus}
-    return _mounted("machine", data=state, weights=_readable(model, ("transformer", "lstm", "mamba")))
+    state = {"task": task, "net": net, "pairs": pairs, "off": ",".join(off), "flow": flow, "seed": seed, "focus": focus, "way": way}
+    state |= {name: "" for name, shown in (("map", map), ("ways", ways)) if shown}
+    return _mounted("machine", data=state, weights=_readable(model))
 
 
 @_without_arguments

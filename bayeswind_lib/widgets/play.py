@@ -14,7 +14,7 @@ from bayeswind_lib.widgets import notebook
 from bayeswind_lib.widgets.notebook import WEB, Widget
 from bayeswind_lib.widgets.poster import SEED, SHOWN, poster
 
-STYLES = ("explorer.css", "playground.css")
+STYLES = ("explorer.css", "machine_explorer.css", "playground.css")
 
 
 class Mount:

@@ -238,6 +238,7 @@ def add_explorers(app, pagename, templatename, context, doctree):
 def add_playground(app) -> None:
     """Load the playground's scripts, in their order, and write the networks that it may fetch."""
     web = Path(app.srcdir) / WEB
+    app.add_css_file("machine_explorer.css")
     app.add_css_file("playground.css")
     for name in json.loads((web / "playground.json").read_text("utf-8")):
         app.add_js_file(name, loading_method="defer")

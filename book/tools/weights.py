@@ -18,8 +18,8 @@ FILE = ROOT / "book" / "weights.json"
 SITE = ROOT / "_build" / "html"
 LIMIT = 900_000  # bytes of a page, compressed, with the weights of its networks
 FIRST_FIGURE = 4.0  # seconds until the first figure is there, over the slow line
-FIRST_ANSWER = 1.5  # seconds until the landing page's network has answered, on a processor this much
-SLOW_PROCESSOR = 4  # slower
+FIRST_ANSWER = 1.5  # seconds until the network of the landing page has answered, on a processor
+SLOW_PROCESSOR = 4  # so many times slower
 TIMED = ("book/intro", "book/playground", "chapters/03_training")
 NETWORKS = ("/networks/", ".safetensors")  # where the weights of networks lie in the site
 

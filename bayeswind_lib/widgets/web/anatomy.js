@@ -46,12 +46,14 @@
 
   const one = (Y, y) => Float64Array.from({ length: Y }, (_, i) => +(i === y));
 
-  // What would be answered if this stream were read out: {logits, probabilities}.
+  // What would be answered if this stream were read out: {logits, probabilities}; of a Gaussian outcome mean and variance
+  // stand in place of probabilities.
   function readOut(network, stream) {
     const Y = network.config.n_outputs, logits = range(Y).map((y) => {
       const { vector, constant } = direction(network, stream, one(Y, y));
       return dot(vector, stream) + constant;
     });
+    if (network.config.outcome === "gaussian") return { logits, probabilities: [logits[0], Math.exp(logits[1])] };
     const most = Math.max(...logits), sizes = logits.map((v) => Math.exp(v - most)), total = sizes.reduce((a, b) => a + b, 0);
     return { logits, probabilities: sizes.map((v) => v / total) };
   }
@@ -64,15 +66,16 @@
   // parts: [{name, layer, kind, written (D,)}], which add up to the stream that is read out; lens: what
   // would be read out of the stream that enters each layer, and at the end; patterns as network.run has
   // them; states[l]: {units, rows[t] (units,), read[t]}, of tokens that are skipped null.
-  function look(network, inputs, off = new Set()) {
-    const seen = (network.architecture === "transformer" ? ofTransformer : ofRecurrent)(network, inputs, off);
+  // how: what heads of a transformer hand on when they are cut, as network.run takes it: {means} or {change}.
+  function look(network, inputs, off = new Set(), how = {}) {
+    const seen = (network.architecture === "transformer" ? ofTransformer : ofRecurrent)(network, inputs, off, how);
     const lens = seen.streams.map((stream) => readOut(network, stream));
     return { network, patterns: null, states: null, ...seen, lens, ...lens[lens.length - 1] };
   }
 
-  function ofTransformer(network, inputs, off) {
+  function ofTransformer(network, inputs, off, how) {
     const { width: D, n_heads: H, n_layers: L } = network.config, t = inputs.length - 1;
-    const pass = network.passFor({ off }), { patterns } = pass.run(inputs);
+    const pass = network.passFor({ off, ...how }), { patterns } = pass.run(inputs);
     let stream = Float64Array.from(network.enter(inputs, t));
     const parts = [{ name: "entry", layer: -1, kind: "entry", written: stream }], streams = [stream];
     for (let l = 0; l < L; l++) {
@@ -130,7 +133,7 @@
     const { network, pass, patterns } = seen, { width: D, n_heads: H, n_key_heads: G } = network.config, C = D / H;
     const map = network.data(`blocks.${l}.attention.output.weight`), values = pass.layers[l].values;
     const way = range(C).map((c) => range(D).reduce((sum, d) => sum + vector[d] * map[d * D + h * C + c], 0));
-    const offset = Math.floor((h * (G || H)) / H) * C, row = patterns[l][h][patterns[l][h].length - 1], off = pass.off.has(`${l}.${h}`);
+    const offset = Math.floor((h * (G || H)) / H) * C, row = patterns[l][h][patterns[l][h].length - 1], off = pass.off.has(`${l}.${h}`) && !pass.means && !pass.change;
     return row.map((weight, s) => (off ? 0 : weight * dot(way, values.data.subarray(s * values.width + offset, s * values.width + offset + C))));
   }
 

@@ -6,6 +6,8 @@
   const { count, element, number, range, readout, steps: stepsOf, text, trace, trail } = bwExplorer;
 
   const probability = (p) => (p >= 0.9995 ? "1" : p.toFixed(2).replace(/^0/, ""));
+  // A Gaussian answer, [mean, variance], in words.
+  const spread = ([mean, variance]) => `${number(mean)} \u00b1 ${number(Math.sqrt(variance))}`;
   const svgOf = (width, height, label) => element("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label });
 
   // ---- the answer ------------------------------------------------------------------------------
@@ -22,6 +24,7 @@
     const bar = (kind_, p, y, inset = 0) => element("rect", {
       class: `bw-bar ${kind_}`, x: centre(y) - wide / 2 + inset, width: wide - 2 * inset, y: toY(p), height: Math.max(base - toY(p), 0),
     });
+    const skip = Math.ceil((7.5 * Math.max(...names.map((name) => name.length)) + 3) / step); // names that would meet
     range(names.length).forEach((y) => svg.append(element("path", {
       class: "bw-fan", d: `M${from} ${height}C${from} ${height - 15} ${centre(y)} ${height - 8} ${centre(y)} ${base + 19}`,
       "stroke-opacity": (0.12 + 0.8 * now[y]).toFixed(3), "stroke-width": (0.8 + 4 * now[y]).toFixed(2),
@@ -33,7 +36,7 @@
       if (exact[y] > 0) svg.append(bar("bw-exact", exact[y], y));
       const high = Math.min(toY(now[y]), toY(exact[y]), whole ? toY(whole[y]) : base);
       if (now[y] >= 0.005 && step > 24) svg.append(text(centre(y), high - 5, probability(now[y]), "middle", "bw-amount"));
-      svg.append(text(centre(y), base + 14, name, "middle", `bw-outcome${chosen.includes(y) ? " bw-chosen" : ""}`));
+      if (y % skip === 0) svg.append(text(centre(y), base + 14, name, "middle", `bw-outcome${chosen.includes(y) ? " bw-chosen" : ""}`));
       svg.append(element("rect", { class: "bw-area", x: centre(y) - step / 2, width: step, y: 0, height: base + 20, onclick: () => pick(y) }));
     });
     if (!whole) trail(box, svg, ".bw-first", scene, { scale: [most, base] });
@@ -42,6 +45,21 @@
       x: centre(y), ys: [now[y], exact[y], ...(whole ? [whole[y]] : [])].map(toY),
       lines: [`${what} ${name}`, `network ${number(now[y])}`, ...(whole ? [`uncut ${number(whole[y])}`] : []), `exact ${number(exact[y])}`],
     })));
+  }
+
+  // The same of a Gaussian outcome: densities over y, answers as [mean, variance].
+  function density(box, { width, exact, now, whole, from, title }) {
+    const height = 158, base = height - 46, top = 20, left = 8, right = width - left, { TALL } = bwTasks, ys = range(121).map((i) => -TALL + (i * TALL) / 60);
+    const at = ([mean, variance]) => ys.map((y) => Math.exp(-((y - mean) ** 2) / (2 * variance)) / Math.sqrt(variance)), toX = (y) => left + ((y + TALL) / (2 * TALL)) * (right - left);
+    const rows = [...(whole ? [["bw-ghost", whole]] : []), ["bw-first", now], ["bw-exact", exact]].map(([kind, p]) => [kind, at(p)]), most = Math.max(...rows.flatMap(([, row]) => row));
+    const svg = svgOf(width, height, `${title} Mean and standard deviation: network ${spread(now)}, exact ${spread(exact)}${whole ? `, uncut ${spread(whole)}` : ""}.`);
+    svg.append(element("path", { class: "bw-fan", d: `M${from} ${height}C${from} ${height - 15} ${toX(now[0])} ${height - 8} ${toX(now[0])} ${base + 19}`, "stroke-opacity": 0.7, "stroke-width": 3 }),
+      element("line", { class: "bw-floor", x1: left, x2: right, y1: base, y2: base }),
+      ...rows.map(([kind, row]) => element("path", { class: `bw-density ${kind}`, d: trace(row.map((v, i) => [toX(ys[i]).toFixed(1), (base - (v / most) * (base - top)).toFixed(1)])) })),
+      ...[-4, -2, 0, 2, 4].map((y) => text(toX(y), base + 14, number(y, 0))));
+    box.replaceChildren(svg);
+    const named = ["network", ...(whole ? ["uncut"] : []), "exact"], told = [now, ...(whole ? [whole] : []), exact].map((answer, i) => `${named[i]} ${spread(answer)}`);
+    readout(box, ys.map((y, i) => ({ x: toX(y), ys: rows.map(([, row]) => base - (row[i] / most) * (base - top)), lines: [`y ${number(y)}`, ...told] })));
   }
 
   // ---- how it went so far ------------------------------------------------------------------------
@@ -61,5 +79,5 @@
     readout(box, network.map((bits, k) => ({ x: toX(k), ys: [bits, exact[k]].map(toY), lines: [`${count(k + first, step)}: ${number(bits)}, exact ${number(exact[k])}`] })));
   }
 
-  window.bwMachineAnswer = { answer, course, probability };
+  window.bwMachineAnswer = { answer, course, density, probability, spread };
 })();

@@ -6,24 +6,25 @@
   "use strict";
 
   const { element, number, range, text } = bwExplorer;
-  const { probability } = bwMachineAnswer;
+  const { probability, spread } = bwMachineAnswer;
   const LEAST = 0.008; // attention below this is not drawn
 
   // ---- where things stand ----------------------------------------------------------------------
 
   // Places of everything in a drawing of that width: base[l] is where layer l begins, base[L] the top.
-  function places(width, L, H, T, recurrent) {
+  // longest: letters of the longest token.
+  function places(width, L, H, T, recurrent, longest = 2) {
     const narrow = width < 520, left = narrow ? 12 : 20, right = narrow ? 94 : 158, xs = width - right;
     const arcs = narrow ? 50 : 62, tall = 34, room = 66, top = 12;
     const pitch = recurrent ? Math.max(arcs + tall + room + 30, 300 / L) : arcs + tall + room;
     const base = range(L + 1).map((l) => top + (L - l) * pitch), below = base[0];
-    const step = Math.min(narrow ? 30 : 42, recurrent ? (xs - left - 28) / T : (xs - left - 14) / Math.max(1, T - 1)), rows = step < 7.8 ? 3 : step < 27 ? 2 : 1; // rows of tokens that would meet in one
+    const step = Math.min(narrow ? 30 : 42, recurrent ? (xs - left - 28) / T : (xs - left - 14) / Math.max(1, T - 1)), rows = Math.max(step < 7.8 ? 3 : step < 27 ? 2 : 1, Math.ceil((6.3 * longest + 2) / step)); // rows of tokens that would meet in one
     const column = (xs - left - 28) / T; // of a state
     const x = range(T).map((t) => (recurrent && t < T - 1 ? left - 2 + (t + 0.5) * column : xs - (T - 1 - t) * step)), cell = (xs - left - (narrow ? 14 : 26)) / Math.max(H, 1);
     return {
       width, narrow, left, xs, arcs, tall, room, pitch, base, step, rows, x, wide: Math.min(cell - (narrow ? 5 : 12), 96),
       headX: (h) => left + (h + 0.5) * cell, height: below + 26 + 20 * rows, tokensY: below + 26, block: xs + (narrow ? 24 : 34),
-      blockWide: narrow ? 66 : 86, column,
+      blockWide: narrow ? 66 : 86, column, roomy: Math.max(26, 6.3 * longest + 6),
     };
   }
 
@@ -54,9 +55,9 @@
   function tokenMarks(p, what) {
     return what.tokens.flatMap((token, t) => {
       const asked = t === what.tokens.length - 1, lower = (what.tokens.length - 1 - t) % p.rows, x = p.x[t], y = p.tokensY + 20 * lower;
-      const wide = asked ? (p.step < 10 ? 20 : 30) : Math.max(Math.min(26, p.step * p.rows - 2), 13), cut = what.off.has(`t${t}`);
+      const wide = asked ? (p.step < 10 ? 20 : 30) : Math.max(Math.min(p.roomy, p.step * p.rows - 2), 13), cut = what.off.has(`t${t}`);
       const kind = `bw-tok bw-of-${token.kind}${asked ? " bw-asked-now" : ""}${cut ? " bw-cut" : ""}`;
-      const shown = asked && what.question ? `${token.short}?` : token.short;
+      const name = token.sign ?? token.short, shown = asked && what.question ? `${name}?` : name;
       const mark = element("g", { class: kind, "data-token": t },
         ...(lower ? [element("line", { class: "bw-stalk", x1: x, x2: x, y1: p.tokensY - 8, y2: y - 10 })] : []),
         element("rect", { x: x - wide / 2, y: y - 10, width: wide, height: 20, rx: 5 }),
@@ -229,18 +230,21 @@
 
   // Small bars beside the column: the answer if the stream were read out where a layer begins.
   function lenses(p, what) {
+    const lead = (x, foot, l) => element("path", { class: "bw-lead", d: `M${p.xs} ${p.base[l] - 6}L${x - 4} ${foot}` });
+    const kl = (one, x, foot) => text(x, foot + 13, `KL ${number(one.kl)}`, "middle", "bw-small");
     return what.lens.slice(0, -1).flatMap((one, i) => {
       const l = i, foot = p.base[l] - 19, tall = p.arcs - 25, x = p.xs + (p.narrow ? 16 : 30), wide = p.width - 8 - x;
+      if (what.gaussian) return [lead(x, foot, l), text(x + wide / 2, foot - 8, spread(one.p), "middle", "bw-small"), kl(one, x + wide / 2, foot)];
       const step = wide / one.p.length, most = [0.28, 0.54, 1.001].find((v) => v >= Math.max(...one.p, ...what.exact));
       const high = (v) => (v / most) * tall;
       return [
-        element("path", { class: "bw-lead", d: `M${p.xs} ${p.base[l] - 6}L${x - 4} ${foot}` }),
+        lead(x, foot, l),
         element("line", { class: "bw-floor", x1: x, x2: x + wide, y1: foot, y2: foot }),
         ...one.p.flatMap((v, y) => [
           element("rect", { class: "bw-first", x: x + y * step + step * 0.12, width: step * 0.76, y: foot - high(v), height: high(v) }),
           ...(what.exact[y] > 0 ? [element("rect", { class: "bw-exact bw-thin", x: x + y * step + step * 0.12, width: step * 0.76, y: foot - high(what.exact[y]), height: high(what.exact[y]) })] : []),
         ]),
-        text(x + wide / 2, foot + 13, `KL ${number(one.kl)}`, "middle", "bw-small"),
+        kl(one, x + wide / 2, foot),
       ];
     });
   }
@@ -285,7 +289,7 @@
     }
 
     function draw(what) {
-      p = { ...places(what.width, what.layers, what.heads, what.tokens.length, what.recurrent), heads: what.heads };
+      p = { ...places(what.width, what.layers, what.heads, what.tokens.length, what.recurrent, Math.max(...what.tokens.map((token) => (token.sign ?? token.short).length))), heads: what.heads };
       drawn = what;
       svg.setAttribute("aria-label", what.title);
       svg.classList.toggle("bw-belief", what.flow === "belief");

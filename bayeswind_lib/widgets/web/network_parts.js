@@ -196,5 +196,5 @@
     }))), "xy");
   }
 
-  window.bwNetworkParts = { bring, drawBars, drawMap, episode, episodeControls, headGrid, posterior, start, tokensOf };
+  window.bwNetworkParts = { bring, drawBars, drawMap, episode, episodeControls, headGrid, pairEditor, posterior, start, tokensOf };
 })();

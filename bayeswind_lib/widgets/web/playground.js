@@ -1,6 +1,6 @@
 // The playground: a trained network beside the exact posterior, step by step. This file holds what is
-// shown now (the episode, the network, what is switched off) and puts the views together; tasks,
-// views, panels and the tour have files of their own. It mounts on every element
+// shown now (the episode, the network, what is cut) and puts the views together, the machine among
+// them; tasks, views, panels and the tour have files of their own. It mounts on every element
 // .bw-explorer[data-explorer="playground"]; what stands there before (a poster) stays until the first
 // answer can be drawn. data-small: one short figure; data-task: a task of FILES; data-home: the
 // address of the page with the whole playground.
@@ -9,13 +9,12 @@
 
   const { button, element, number, radios } = bwExplorer;
   const { Bijection, Chain, FILES, KINDS, Line, Recall, STATES, count, measures, range, says } = bwTasks;
-  const { bits, mostSeen, part } = bwViews;
+  const { bits, part } = bwViews;
   const { megabytes } = bwPanels;
   const SIZES = { main: 10, published: 20 }; // keys of the two networks of the bijection
   const QUIET = 450; // milliseconds without a change before the numbers are spoken
   const PACE = 900; // milliseconds of a step while it plays
   const MEMORY = 200; // changes that can be undone
-  const SHOWN = ["value", "symbol"]; // kinds of tokens that an answer is made of
   const MARKS = ["square", "up", "cross", "down"]; // of a network beside, by its place among its rivals
   const TASKS = [["bijection", "bijection"], ["hidden chain (HMM)", "hmm"], ["recall", "recall"], ["regression", "regression"]];
   const MOST = { hmm: STATES, recall: KINDS }; // outcomes
@@ -53,22 +52,12 @@
     }
   }
 
-  // The head whose look, from the question at hand, is nearest to an even one on all that was shown
-  // (values, or symbols): [layer, head]. The overlap is 1 if it is that, 0 if it sees none of them.
-  function headOnShown(patterns, tokens) {
-    const from = tokens.length - 1, shown = range(tokens.length).filter((t) => SHOWN.includes(tokens[t].kind));
-    const overlap = (row) => shown.reduce((sum, t) => sum + Math.min(row[t], 1 / shown.length), 0);
-    const all = patterns.map((row) => row.map((pattern) => overlap(pattern[from])));
-    const most = Math.max(...all.flat()), layer = all.findIndex((row) => row.includes(most));
-    return [layer, all[layer].indexOf(most)];
-  }
-
   // ---- one playground ------------------------------------------------------------------------
 
   class Playground {
     constructor(root, id, { small = false, task = "bijection", home = "", seed = 0, shown = 5 } = {}) {
-      Object.assign(this, { root, id, small, home, kind: task, size: "main", off: new Set(), layer: 0, head: 0 });
-      Object.assign(this, { pinned: null, cell: null, hovered: null, together: false, run: null, momentNow: null, past: [], networks: {} });
+      Object.assign(this, { root, id, small, home, kind: task, size: "main", off: new Set(), cuts: new Set(), drawsBeside: false });
+      Object.assign(this, { run: null, momentNow: null, past: [], networks: {} });
       this.plays = Object.fromEntries(TASKS.map(([, kind]) => [kind, this.made(kind, "main", seed)]));
       this.besides = {}; // by task, the entry of FILES of the network beside the first
       for (const play of Object.values(this.plays)) while (play.shown < shown && play.canNext) play.next();
@@ -90,7 +79,12 @@
     get network() { return this.run ? this.run.networks[this.momentNow] : this.networks[this.source]; }
     get source() { return this.nameOf(this.kind, this.size); }
     get networkName() { return this.run ? `transformer, ${count(this.run.steps[this.momentNow], "update")}` : "transformer"; }
-    get from() { return Math.min(this.hovered ?? this.pinned ?? Infinity, this.play.tokens.length - 1); }
+    // What the machine can draw: the first network, and others of the task; and what it draws now, with its cuts.
+    get drawable() {
+      const nets = [{ name: "transformer", entry: null }, ...this.rivals.filter(({ name }) => !name.startsWith("MLP")).map((entry) => ({ name: entry.name, entry }))];
+      return nets.map((one) => ({ ...one, shown: one.entry === (this.drawsBeside ? this.beside : null) }));
+    }
+    get drawn() { return this.drawsBeside ? { network: this.networks[this.beside.file], off: this.cuts } : { network: this.network, off: this.off }; }
     nameOf(kind, size) { return kind === "bijection" ? size : kind; }
     has(kind, size) { return Boolean(FILES[kind]?.[size]?.file) && (kind !== "bijection" || size in SIZES); }
     // A fresh episode of a task.
@@ -122,16 +116,17 @@
 
     // The small answer stands while the large one is above the window and something that changes it is in it.
     watchAnswer() {
-      const seen = new Set(), controls = ["episode", "look", "training"].map((name) => this.root.querySelector(`[data-part=${name}]`));
-      let above = false;
+      const seen = new Set(), controls = ["episode", "training"].map((name) => this.root.querySelector(`[data-part=${name}]`)), other = this.machine.sticking;
+      let above = false, twice = false;
       const observer = new IntersectionObserver((entries) => {
         for (const { target, isIntersecting, boundingClientRect } of entries) {
           if (target === this.answerBox) above = !isIntersecting && boundingClientRect.bottom <= 100;
+          else if (target === other) twice = isIntersecting; // the machine has an answer of its own
           else seen[isIntersecting ? "add" : "delete"](target);
         }
-        this.mini.field.hidden = !(above && seen.size);
+        this.mini.field.hidden = !above || !seen.size || (twice && !seen.has(controls[0]));
       }, { rootMargin: "-90px 0px 0px" });
-      for (const part of [this.answerBox, ...controls]) observer.observe(part);
+      for (const part of [this.answerBox, other, ...controls]) observer.observe(part);
     }
 
     async need(kind, size) {
@@ -149,7 +144,6 @@
       if (!drag || !this.dragging) this.remember();
       this.dragging = drag;
       change(this.play);
-      this.pinned = this.cell = null;
       if (!later) this.update();
       else if (!this.frame) this.frame = requestAnimationFrame(() => { this.frame = 0; this.update(); });
     }
@@ -177,6 +171,7 @@
     }
 
     pause() {
+      this.machine?.stop();
       if (!this.pace) return;
       clearInterval(this.pace);
       this.pace = 0;
@@ -203,7 +198,6 @@
     // Another episode in the place of this one.
     replace(play) {
       this.plays[this.kind] = play;
-      this.pinned = this.cell = null;
       this.dragging = false;
       this.update();
     }
@@ -231,13 +225,13 @@
       // What stays open would fetch its files for the new task, and nobody asked for those yet.
       if (!this.small && (kind !== this.kind || size !== this.size)) this.closePanels();
       const V = SIZES[size], grown = kind === "bijection" && this.plays.bijection.V !== V;
-      Object.assign(this, { kind, size, run: null, momentNow: null, headChosen: false });
-      this.off.clear();
+      const otherwise = kind !== this.kind || size !== this.size;
+      Object.assign(this, { kind, size, run: null, momentNow: null, off: new Set(), cuts: new Set(), drawsBeside: false });
+      if (otherwise) this.machine?.forget();
       if (grown) {
         this.past = this.past.filter((one) => one.kind !== "bijection");
         this.plays.bijection = new Bijection(V, this.plays.bijection.seed, this.plays.bijection.comesBack);
       }
-      this.pinned = this.cell = null;
       this.update();
     }
 
@@ -245,43 +239,41 @@
     async putBeside(entry) {
       const { kind } = this;
       this.besides[kind] = entry;
+      Object.assign(this, { drawsBeside: false, cuts: new Set() });
       if (entry && !this.networks[entry.file]) [this.networks[entry.file]] = await load([entry], this.waiting);
       if (kind === this.kind) this.update();
     }
 
-    // Switch a layer or a head, named "l" or "l.h". A head of a layer that is off comes back alone.
-    flip(name) {
-      const [layer, head] = name.split(".");
-      if (head !== undefined && this.off.delete(layer)) {
-        this.seen.patterns[layer].forEach((_, h) => this.off.add(`${layer}.${h}`));
-      }
-      if (!this.off.delete(name)) this.off.add(name);
+    // ---- in the machine ------------------------------------------------------------------------
+
+    // Let the machine draw the first network, or another, which then stands beside it: the number of one in `drawable`.
+    async drawNet(i) {
+      const { entry } = this.drawable[i], { kind } = this;
+      if (entry && entry !== this.beside) await this.putBeside(entry);
+      if (kind === this.kind) this.drawBeside(Boolean(entry));
+    }
+
+    drawBeside(yes, off = this.cuts) {
+      this.drawsBeside = Boolean(yes && this.beside && !this.beside.name.startsWith("MLP"));
+      if (this.drawsBeside) this.cuts = bwMachine.fitted(off, this.drawn.network, this.play);
       this.update();
     }
 
-    allOn() { this.off.clear(); this.update(); }
-
-    chooseHead(layer, head) {
-      Object.assign(this, { layer, head, headChosen: true });
-      this.showTogether(false);
-      this.speak();
+    // What a reader changed there: cuts of the network that it draws, or how many pairs are shown.
+    told({ off, pairs }) {
+      if (!this.machine.timer) this.pause();
+      if (pairs !== undefined) this.goTo(pairs - this.machine.least);
+      else if (off) this.cut(off);
+      else this.speak();
     }
 
-    showTogether(yes) {
-      this.together = this.union.checked = yes;
-      this.drawLook();
+    cut(off) {
+      this[this.drawsBeside ? "cuts" : "off"] = bwMachine.fitted(off, this.drawn.network, this.play);
+      this.update();
     }
 
-    look(t) { this.hovered = t; this.drawLook(); }
-
-    // Keep what one token looks at, and perhaps a cell of it; a second time lets go.
-    pin(t, cell = null) {
-      this.pinned = this.pinned === t && cell === null ? null : t;
-      this.cell = cell;
-      this.hovered = null;
-      this.drawLook();
-      this.speak();
-    }
+    // A state of the machine that a link names.
+    open(wanted) { return this.address ? this.address.open(bwState.ofMachine(this, wanted)) : bwState.apply(this, bwState.ofMachine(this, wanted)); }
 
     // Follow a kept run of training, or none.
     follow(run) {
@@ -313,16 +305,14 @@
       const ran = says(network, inputs, { off: this.off, patterns: true });
       this.seen = { exact, ...told(ran.answers), patterns: ran.patterns, whole: null, beside: null };
       if (this.off.size) this.seen.whole = told(says(network, inputs).answers);
-      if (beside) {
-        const i = this.rivals.indexOf(beside);
-        this.seen.beside = { ...told(says(this.networks[beside.file], inputs).answers), name: beside.name, kind: `bw-line-${i + 1}`, mark: MARKS[i] };
+      if (!beside) {
+        this.drawsBeside = false;
+        return;
       }
-      if (!this.headChosen) {
-        [this.layer, this.head] = headOnShown(ran.patterns, this.play.tokens);
-        this.headChosen = this.play.shown > 0;
-      }
-      this.layer = Math.min(this.layer, ran.patterns.length - 1);
-      this.head = Math.min(this.head, ran.patterns[0].length - 1);
+      const i = this.rivals.indexOf(beside), other = this.networks[beside.file];
+      if (this.cuts.size) this.cuts = bwMachine.fitted(this.cuts, other, play); // an episode may have become shorter
+      const { answers } = this.cuts.size ? { answers: bwMachine.answersOf(other, play, this.cuts) } : says(other, inputs);
+      this.seen.beside = { ...told(answers), name: this.cuts.size ? `${beside.name} with parts off` : beside.name, kind: `bw-line-${i + 1}`, mark: MARKS[i] };
     }
 
     get now() { return this.seen.found[this.play.questions - 1]; }
@@ -332,6 +322,7 @@
       this.ask();
       this.draw();
       this.keepFocus(before);
+      this.machine?.soon();
       this.root.dataset.milliseconds = (performance.now() - start).toFixed(1);
       this.speak();
     }
@@ -347,9 +338,9 @@
     // ---- putting it together -------------------------------------------------------------------
 
     build() {
-      this.answer = bwViews.bars(this.small ? 200 : 240);
+      this.answer = bwViews.bars(this.small ? 200 : 276);
       this.measured = bwViews.measureList();
-      this.entropies = bwViews.scrubbed(bwViews.curve(this.small ? 200 : 220), (i, grabbed) => {
+      this.entropies = bwViews.scrubbed(bwViews.curve(this.small ? 200 : 215), (i, grabbed) => {
         if (grabbed) this.dragging = false; // what follows is undone by itself
         if (i !== this.play.questions - 1) this.goTo(i, { drag: true, later: true });
       });
@@ -385,9 +376,6 @@
       this.answerBox = element("div", {});
       this.bars = element("div", { class: "bw-betting" }, this.answer.field, this.bet.layer);
       this.mini = bwViews.miniature();
-      this.board = bwViews.headBoard({ choose: (l, h) => this.chooseHead(l, h), head: (l, h) => this.flip(`${l}.${h}`), layer: (l) => this.flip(`${l}`) });
-      this.strip = bwViews.tokenStrip({ look: (t) => this.look(t), pin: (t) => this.pin(t) });
-      this.map = bwViews.matrix((t, s) => this.pin(t, s));
       this.compare = bwPanels.comparePanel(this);
       this.training = bwPanels.trainingPanel(this.id, this);
       this.tour = bwTour.tour(this);
@@ -396,20 +384,18 @@
         this.sharing = bwState.sharing(this.id, this);
       }
       this.editing = element("div", {});
-      this.lookWords = element("p", { class: "bw-look" });
-      this.union = element("input", { type: "checkbox", id: `${this.id}-union`, "data-control": "union", onchange: () => { this.showTogether(this.union.checked); this.speak(); } });
-      this.lit = button("All on", "all-on", () => this.allOn());
+      const drawn = element("div", { class: "bw-explorer", "data-explorer": "machine", "data-mounted": "true", "data-state": "ready" });
       const notice = bwNetwork.notice ? [element("p", { class: "bw-notice" }, bwNetwork.notice)] : [];
       this.root.replaceChildren(this.header(), ...(this.sharing ? [this.sharing.field] : []), this.waiting, ...notice,
         element("div", { class: "bw-stage" }, element("div", { class: "bw-hold" }, this.mini.field, element("div", { class: "bw-columns" },
           part(this.id, "answer", this.question, this.answerLegend(), this.answerBox, this.bet.line, this.measured.field, this.status),
           part(this.id, "episode", "The episode", this.editing),
           part(this.id, "curve", "How unsure, step by step", this.entropies.field),
-          part(this.id, "look", "Where it looks", this.strip.field,
-            element("label", { class: "bw-field", for: `${this.id}-union` }, this.union, " the largest look of any head"), this.lookWords, element("div", { class: "bw-board-line" },
-            element("span", { class: "bw-hint" }, "Every head, by layer: a filled cell is a look. Choose one, or switch it off."), this.lit), this.board.field, this.map.field),
+          part(this.id, "machine", "The machine: this network, this episode", drawn),
           element("div", { class: "bw-panels" }, this.compare.field, this.training.field))), this.tour.field),
         this.live);
+      this.root.machineRoot = drawn;
+      this.machine = bwMachine.within(drawn, `${this.id}-machine`, this);
     }
 
     header() {
@@ -489,8 +475,8 @@
     drawLine(rows, truth) {
       const { play } = this, sources = { "bw-first": [this.network, this.off], "bw-second": [this.network, new Set()] };
       const band = ({ kind }) => {
-        const [network, off] = sources[kind] || [this.networks[this.beside.file]];
-        return bwLine.PLACES.map((t) => says(network, play.inputsAt(t), off ? { off } : {}).answers[play.shown]);
+        const [network, off] = sources[kind] || [this.networks[this.beside.file], this.cuts];
+        return bwLine.PLACES.map((t) => (off.size ? bwMachine.answerTo(network, play.inputsAt(t), off) : says(network, play.inputsAt(t)).answers[play.shown]));
       };
       this.figure.draw({
         points: play.known, asked: play.asked, truth, canAdd: play.canNext,
@@ -519,15 +505,12 @@
     }
 
     drawWhole() {
-      const { seen } = this, field = this.editors[this.kind].field;
+      const { field } = this.editors[this.kind];
       if (field.parentElement !== this.editing) this.editing.replaceChildren(field);
       this.markHeader();
       this.status.textContent = this.words(false);
-      this.board.draw(seen.patterns, this.off);
-      this.drawLook();
       this.compare.draw();
       this.training.draw();
-      this.lit.disabled = this.off.size === 0;
     }
 
     markHeader() {
@@ -538,40 +521,14 @@
       }
     }
 
-    // What one token looks at: with the chosen head, or the largest look of any head that is on.
-    lookFrom(from) {
-      const { layer, head, off, seen } = this;
-      if (!this.together) return seen.patterns[layer][head][from];
-      const on = seen.patterns.flatMap((row, l) => row.filter((_, h) => !off.has(`${l}`) && !off.has(`${l}.${h}`)));
-      return range(from + 1).map((t) => Math.max(0, ...on.map((pattern) => pattern[from][t])));
-    }
-
-    drawLook() {
-      if (this.small || !this.seen) return;
-      const { layer, head, from } = this, { tokens } = this.play, row = this.lookFrom(from);
-      const cell = this.hovered === null && this.cell <= from ? this.cell : null;
-      this.strip.draw(tokens, row, from, cell);
-      this.board.mark(layer, head);
-      this.map.draw({ tokens, pattern: this.seen.patterns[layer][head], from, to: cell, title: `head ${layer}.${head}` });
-      this.lookWords.textContent = this.lookSentence(tokens, row, from, cell);
-      Object.assign(this.root.dataset, { head: `${layer}.${head}`, from, looks: [...row].map((p) => p.toFixed(6)).join(" ") });
-    }
-
-    lookSentence(tokens, row, from, cell) {
-      const { layer, head, off } = this, who = this.together ? "the head that looks most at each token" : `head ${layer}.${head}`;
-      const most = cell === null ? `looks most at ${mostSeen(tokens, row, 3)}` : `gives ${number(row[cell])} of its look to ${tokens[cell].long}`;
-      const silent = !this.together && (off.has(`${layer}.${head}`) || off.has(`${layer}`)) ? " It is switched off: what it sees, it does not hand on." : "";
-      return `From ${tokens[from].long}, ${who} ${most}.${silent}`;
-    }
-
     // ---- words ---------------------------------------------------------------------------------
 
     // One or two sentences that say all numbers, or only what does not stand in the list of measures.
     words(all = true) {
       const { now, play } = this;
       if (this.covered) return `${play.place}.${all ? " The answer is covered: place your bet." : ""}`;
-      const names = [...this.off], heads = names.filter((name) => name.includes(".")).length, layers = names.length - heads;
-      const parts = [...(heads ? [count(heads, "head")] : []), ...(layers ? [count(layers, "layer")] : [])].join(" and ");
+      const blocks = [...this.off].filter((name) => name.endsWith("m")).length, heads = this.off.size - blocks;
+      const parts = [...(heads ? [count(heads, "head")] : []), ...(blocks ? [count(blocks, "MLP")] : [])].join(" and ");
       const at = play.questions - 1, { beside } = this.seen, whole = this.seen.whole?.found[at].divergence;
       const off = parts ? ` Switched off: ${parts}; the whole network's KL is ${bits(whole)}.` : "";
       const moment = this.run ? ` This is the network after ${count(this.run.steps[this.momentNow], "update")}.` : "";
@@ -588,7 +545,8 @@
       this.sharing?.moved();
       clearTimeout(this.speaking);
       this.speaking = setTimeout(() => {
-        const words = this.small || !this.lookWords || this.covered ? this.words() : `${this.words()} ${this.lookWords.textContent}`;
+        if (this.frame) return; // what moves is told when it is drawn
+        const words = this.machine?.close && !this.covered ? `${this.words()} ${this.machine.mapWords.textContent}` : this.words();
         if (this.live.textContent !== words) this.live.textContent = words;
       }, QUIET);
     }
@@ -598,7 +556,7 @@
       const { now, play } = this;
       Object.assign(this.root.dataset, {
         task: this.kind, size: this.size, bet: this.covered ? "covered" : this.bet.playing ? "revealed" : "", shown: play.shown, exact: now.exact, network: now.network, kl: now.divergence,
-        tv: now.variation, beside: this.seen.beside ? this.seen.beside.found[play.questions - 1].divergence : "", off: [...this.off].sort().join(" "), moment: this.run ? this.run.steps[this.momentNow] : "",
+        tv: now.variation, beside: this.seen.beside ? this.seen.beside.found[play.questions - 1].divergence : "", off: [...this.off].sort().join(" "), cuts: [...this.cuts].sort().join(" "), moment: this.run ? this.run.steps[this.momentNow] : "",
       });
     }
 
@@ -615,5 +573,5 @@
     return root.playground;
   }
 
-  bwExplorer.start("playground", "Playground", (root) => mount(root), { FILES, SIZES, headOnShown, mount });
+  bwExplorer.start("playground", "Playground", (root) => mount(root), { FILES, SIZES, mount });
 })();

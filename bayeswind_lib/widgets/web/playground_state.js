@@ -4,7 +4,7 @@
   "use strict";
 
   const { arrive, button, element, land } = bwExplorer;
-  const { KINDS, LEAST, POINTS, REACH, STATES, STORED, SYMBOLS, TALL } = bwTasks;
+  const { FILES, KINDS, LEAST, POINTS, REACH, STATES, STORED, SYMBOLS, TALL } = bwTasks;
   const HASH = /^#playground\?(.+)$/;
   const OPENS = 5; // pairs, symbols or points that a figure opens with
   const QUIET = 400; // milliseconds without a change before the address says it
@@ -67,16 +67,28 @@
 
   // What a playground shows, as words.
   function said(host) {
-    const { kind, size, play, off, run } = host;
+    const { kind, size, play, off, cuts, run } = host, { flow, about, head, focus } = host.machine.state;
     return {
       task: kind, ...(size === "main" ? {} : { size }), seed: play.seed, ...(kind === "hmm" ? {} : { shown: play.shown }),
       ...EPISODES[kind].write(play), ...(off.size ? { off: [...off].sort().join("_") } : {}),
-      ...(host.headChosen ? { head: `${host.layer}.${host.head}` } : {}), ...(host.together ? { all: 1 } : {}),
-      ...(host.beside ? { beside: host.rivals.indexOf(host.beside) } : {}), ...(run ? { moment: host.momentNow } : {}), ...(host.bet.on ? { bet: 1 } : {}),
+      ...(flow === "attention" ? {} : { flow }), ...(about === "true" ? {} : { about }), ...(head ? { head } : {}), ...(focus ? { focus } : {}),
+      ...(host.beside ? { beside: host.rivals.indexOf(host.beside) } : {}), ...(host.drawsBeside ? { drawn: 1 } : {}), ...(cuts.size ? { cut: [...cuts].sort().join("_") } : {}), ...(run ? { moment: host.momentNow } : {}), ...(host.bet.on ? { bet: 1 } : {}),
     };
   }
 
-  const hashOf = (host) => `#playground?${new URLSearchParams(said(host))}`;
+  // at: whether it brings a reader to the machine.
+  const hashOf = (host, at = false) => `#playground?${new URLSearchParams({ ...said(host), ...(at ? { at: "machine" } : {}) })}`;
+
+  // The state that a link to the machine names, in the words of the playground; what it does not know is left out.
+  function ofMachine(host, { task, net, pairs, seed, off, flow, about, focus }) {
+    const again = task === "returning", kind = again || !Object.hasOwn(EPISODES, task) ? "bijection" : task;
+    const rivals = [...FILES[kind].rivals, ...(again ? [FILES.bijection.returning] : [])];
+    const beside = rivals.findIndex((entry) => (again ? entry === FILES.bijection.returning : net !== "transformer" && entry.file.includes(`-${net}-`)));
+    const parts = String(off).replaceAll(",", "_"), other = beside >= 0;
+    return {
+      task: kind, shown: String(Math.max(0, Math.round(+pairs) || 0)), seed, ...(again ? { again: "1" } : {}), ...(other ? { beside: String(beside), drawn: "1", cut: parts } : { off: parts }), flow, about, focus,
+    };
+  }
 
   // The words of an address, or null where it names no state of the playground.
   function wordsOf(hash) {
@@ -95,14 +107,13 @@
     host.bet.set(words.bet === "1"); // before anything of the answer is drawn
     await host.choose(kind, size);
     host.remember();
-    host.off = new Set((words.off || "").split("_").filter((name) => /^\d+(\.\d+)?$/.test(name)));
-    if (/^\d+\.\d+$/.test(words.head)) {
-      [host.layer, host.head] = words.head.split(".").map(Number);
-      host.headChosen = true;
-    }
+    const parts = (names) => new Set((names || "").split("_"));
+    host.off = bwMachine.fitted(parts(words.off), host.network, play);
+    const { flow, about } = bwMachine.cleaned(words);
+    Object.assign(host.machine.state, { flow, about, head: words.head || "", focus: words.focus || "" });
     host.replace(play);
     await host.putBeside((/^\d+$/.test(words.beside) && host.rivals[+words.beside]) || null);
-    host.showTogether(words.all === "1");
+    host.drawBeside(words.drawn === "1", parts(words.cut));
     if (/^\d+$/.test(words.moment)) {
       await host.training.arrive();
       host.moment(+words.moment);
@@ -111,7 +122,8 @@
 
   // A figure whose state an address names comes to the top of the window, from the first moment on.
   function meet(root) {
-    const gap = () => root.getBoundingClientRect().top - parseFloat(getComputedStyle(document.documentElement).scrollPaddingTop || 0);
+    const gap = () => (root.machineRoot?.machine && wordsOf(location.hash)?.at === "machine" ? bwMachine.gapTo(root.machineRoot)() : top());
+    const top = () => root.getBoundingClientRect().top - parseFloat(getComputedStyle(document.documentElement).scrollPaddingTop || 0);
     const come = (how) => { if (wordsOf(location.hash)) how(gap); };
     window.addEventListener("hashchange", () => come(arrive));
     come(land);
@@ -138,14 +150,17 @@
 
     function follow() {
       const words = wordsOf(location.hash);
-      if (!words || location.hash === last) return;
-      apply(host, words).then(() => { last = hashOf(host); }, (problem) => {
+      if (words && location.hash !== last) open(words);
+    }
+
+    function open(words) {
+      return apply(host, words).then(() => { last = hashOf(host); }, (problem) => {
         host.waiting.replaceChildren(element("p", { class: "bw-error", role: "alert" }, `This link could not be opened: ${problem.message}.`));
       });
     }
 
     window.addEventListener("hashchange", follow);
-    return { keep, follow };
+    return { keep, follow, open };
   }
 
   // A button that copies the address of what is shown. Where a browser does not let it (a page from a
@@ -180,5 +195,5 @@
     return { opener, field, moved };
   }
 
-  window.bwState = { apply, hashOf, keeper, meet, said, sharing, wordsOf };
+  window.bwState = { apply, hashOf, keeper, meet, ofMachine, said, sharing, wordsOf };
 })();

@@ -375,8 +375,9 @@
 
     get tokens() {
       return [...this.known.flatMap(([t, y], i) => [
-        { short: `t ${number(t, 1)}`, long: `t ${number(t, 1)} of point ${i + 1}`, kind: "key" }, { short: `y ${number(y, 1)}`, long: `y ${number(y, 1)} of point ${i + 1}`, kind: "value" },
-      ]), { short: `t ${number(this.asked, 1)}`, long: `t ${number(this.asked, 1)}, asked now`, kind: "key" }];
+        { short: `t ${number(t, 1)}`, sign: number(t, 1), long: `t ${number(t, 1)} of point ${i + 1}`, kind: "key" },
+        { short: `y ${number(y, 1)}`, sign: number(y, 1), long: `y ${number(y, 1)} of point ${i + 1}`, kind: "value" },
+      ]), { short: `t ${number(this.asked, 1)}`, sign: number(this.asked, 1), long: `t ${number(this.asked, 1)}, asked now`, kind: "key" }];
     }
 
     get labels() { return []; }

@@ -28,9 +28,16 @@
   async function bijection(host, shown, comesBack = false) {
     host.closePanels();
     if (host.kind !== "bijection" || host.size !== "main") await host.choose("bijection", "main");
-    host.off.clear();
+    Object.assign(host, { off: new Set(), drawsBeside: false });
+    host.machine.forget();
     host.plays.bijection.comesBack = comesBack;
     host.fresh(SEED, shown);
+  }
+
+  // Bring a head forward in the machine, whose drawing follows at once.
+  function focus(host, name) {
+    host.machine.state.focus = name;
+    host.machine.meet();
   }
 
   // The row of a network in the table that compares.
@@ -60,31 +67,29 @@
         `${bits(now.divergence)}. Total variation is the share of probability in the wrong place: ${number(now.variation)}.`,
     },
     {
-      title: "Where it looks", part: "look", about: ".bw-strip",
+      title: "Where it looks", part: "machine", about: ".bw-node.bw-lit",
       async set(host) {
         await bijection(host, 5);
-        host.chooseHead(...bwPlayground.headOnShown(host.seen.patterns, host.play.tokens));
-        host.showTogether(true);
+        focus(host, bwMachineMap.headOnShown(host.seen.patterns, host.play.tokens));
       },
       say(host) {
-        const row = host.lookFrom(host.from), { tokens, key, shown } = host.play;
-        const seen = tokens.filter((token, t) => token.kind === "value" && row[t] > 0.5).length;
-        return `To rule values out, it has to see them. Below each token: the largest look that any head gives it from key ${key}. Of the ${shown} values ` +
-          `shown, ${seen} get more than half the look of some head. Choose a head to see its part; another episode shares the work otherwise.`;
+        const { tokens, key, shown } = host.play, from = tokens.length - 1, heads = host.seen.patterns.flat();
+        const seen = tokens.filter((token, t) => token.kind === "value" && heads.some((pattern) => pattern[from][t] > 0.5)).length;
+        return `To rule values out, it has to see them. This is the network, drawn whole; an arc is what a head reads from key ${key}. Of the ${shown} values ` +
+          `shown, ${seen} get more than half the look of some head. Head ${host.machine.head} is in front; point at another to see its part.`;
       },
     },
     {
-      title: "Switch a head off", part: "answer", about: ".bw-chart",
+      title: "Cut a head", part: "machine", about: ".bw-m-answer .bw-chart",
       async set(host) {
         await bijection(host, 7);
-        const name = mostNeeded(host);
-        host.off.add(name);
-        host.chooseHead(...name.split(".").map(Number));
+        host.off = new Set([mostNeeded(host)]);
         host.update();
+        focus(host, [...host.off][0]);
       },
-      say: (host) => `Of all heads, this answer needs ${[...host.off][0]} most. With it off, KL rises from ` +
+      say: (host) => `Of all heads, this answer needs ${[...host.off][0]} most. With its wire cut, KL rises from ` +
         `${bits(host.seen.whole.found[host.play.shown].divergence)} to ${bits(host.now.divergence)}. ` +
-        "Grey: the whole network. \u201cAll on\u201d, under \u201cWhere it looks\u201d, mends it.",
+        "Grey: the uncut network. Press another head to cut it too; \u201cRestore\u201d mends all.",
     },
     {
       title: "Not every network can", part: "compare", about: ".bw-compared",
@@ -112,7 +117,7 @@
         host.moment(Math.floor(host.run.steps.length / 3));
       },
       say: (host) => (host.run ? `A network of the same kind after ${count(host.run.steps[host.momentNow], "update")}: KL ${bits(host.now.divergence)}. Move the slider: ` +
-        "the bars, the stairs and the looks all follow." : "The network was kept at many moments of its training; they are on their way."),
+        "the bars, the stairs and the machine all follow." : "The network was kept at many moments of its training; they are on their way."),
     },
     {
       title: "A belief that moves", part: "episode", about: "[data-matrix=T]",

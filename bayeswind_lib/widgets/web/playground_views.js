@@ -1,6 +1,5 @@
-// What the playground draws: bars of an answer beside the truth, curves over steps, measures in bits,
-// and where heads look: thumbnails, the row of one token, the whole matrix. The exact answer is
-// dashed and dark, the network's is a colour. Each function makes a view {field, draw}.
+// What the playground draws: bars of an answer beside the truth, curves over steps, and measures in bits.
+// The exact answer is dashed and dark, the network's is a colour. Each function makes a view {field, draw}.
 (function () {
   "use strict";
 
@@ -78,7 +77,6 @@
   // ---- the answer ----------------------------------------------------------------------------
 
   const SCALES = [0.25, 0.5, 1];
-  const DEPTHS = 50; // shades of a cell
 
   // Bars of one answer or two over the outcomes, the exact one dashed, if there is a `truth`. rows: [{p, kind, name}].
   // choose, if given: {open(y), choose(y)}, which outcomes can be pressed and what that does. title is told, heading is drawn.
@@ -264,166 +262,5 @@
       element("span", { class: `bw-key ${kind}`, "aria-hidden": "true" }), words)));
   }
 
-  // ---- where heads look ----------------------------------------------------------------------
-
-  // A colour like #0b5c8a as a canvas keeps it, without its opacity: blue, green, red.
-  const inkOf = (hex) => [5, 3, 1].reduce((sum, i) => sum * 256 + (parseInt(hex.trim().slice(i, i + 2), 16) || 0), 0);
-
-  // One head's attention as a small picture, a pixel a cell, the darker the larger.
-  function thumbnail(canvas, pattern, ink) {
-    const T = pattern.length, context = canvas.getContext("2d");
-    if (canvas.width !== T) canvas.width = canvas.height = T;
-    const image = context.createImageData(T, T), pixels = new Uint32Array(image.data.buffer);
-    for (let t = 0; t < T; t++) {
-      for (let s = 0; s <= t; s++) pixels[t * T + s] = ((Math.round(255 * pattern[t][s]) << 24) | ink) >>> 0;
-    }
-    context.putImageData(image, 0, 0);
-  }
-
-  // A picture a head, a row a layer: choose one to see where it looks, switch it or its layer off.
-  // actions: {choose(l, h), head(l, h), layer(l)}.
-  function headBoard(actions) {
-    const field = element("div", { class: "bw-board", role: "toolbar", "aria-label": "Heads by layer: choose one, or switch it off" });
-    const rove = roving(field);
-    let size = "", nodes = [], layers = [];
-
-    function build(L, H) {
-      size = `${L} ${H}`;
-      layers = range(L).map((l) => element("button", { type: "button", class: "bw-switch", "data-layer": l, onclick: () => actions.layer(l) }));
-      nodes = range(L).map((l) => range(H).map((h) => ({
-        canvas: element("canvas", { "aria-hidden": "true" }),
-        choose: element("button", { type: "button", class: "bw-thumb", "data-head": `${l}.${h}`, onclick: () => actions.choose(l, h) }),
-        flip: element("button", { type: "button", class: "bw-switch", "data-switch": `${l}.${h}`, onclick: () => actions.head(l, h) }),
-      })));
-      nodes.flat().forEach(({ canvas, choose }) => choose.append(canvas, element("span", {}, choose.dataset.head)));
-      field.replaceChildren(...nodes.map((row, l) => element("div", { class: "bw-heads-row" },
-        element("div", { class: "bw-layer-name" }, element("span", {}, `layer ${l}`), layers[l]),
-        ...row.map(({ choose, flip }) => element("div", { class: "bw-head-cell" }, choose, flip)))));
-      rove(nodes[0][0].choose);
-    }
-
-    function flipped(node, name, on) {
-      node.textContent = on ? "on" : "off";
-      node.setAttribute("aria-pressed", String(on));
-      node.setAttribute("aria-label", `${name}: ${on ? "on" : "off"}`);
-    }
-
-    function draw(patterns, off) {
-      const L = patterns.length, H = patterns[0].length;
-      if (size !== `${L} ${H}`) build(L, H);
-      const ink = inkOf(getComputedStyle(field).getPropertyValue("--bw-network"));
-      nodes.forEach((row, l) => {
-        flipped(layers[l], `layer ${l}`, !off.has(`${l}`));
-        row.forEach(({ canvas, choose, flip }, h) => {
-          const on = !off.has(`${l}.${h}`) && !off.has(`${l}`);
-          thumbnail(canvas, patterns[l][h], ink);
-          choose.classList.toggle("bw-silent", !on);
-          choose.setAttribute("aria-label", `head ${l}.${h}${on ? "" : ", switched off"}`);
-          flipped(flip, `head ${l}.${h}`, on);
-        });
-      });
-    }
-
-    // Say which head is chosen.
-    function mark(layer, head) {
-      nodes.forEach((row, l) => row.forEach(({ choose }, h) => choose.setAttribute("aria-pressed", String(l === layer && h === head))));
-    }
-    return { field, draw, mark };
-  }
-
-  // The tokens as the network reads them, under each how much one of them looks at it.
-  // actions: {look(t or null) while pointed at, pin(t)}.
-  function tokenStrip(actions) {
-    const field = element("div", {
-      class: "bw-strip", role: "toolbar", "aria-label": "Tokens as the network reads them: choose one to see where the head looks from it",
-      onpointerleave: () => actions.look(null),
-      onfocusout: (event) => { if (!field.contains(event.relatedTarget)) actions.look(null); },
-    });
-    const rove = roving(field);
-    const nodes = [];
-
-    function grow(n) {
-      while (nodes.length < n) {
-        const t = nodes.length, name = element("span", {}), bar = element("i", {});
-        const node = element("button", {
-          type: "button", class: "bw-token", "data-token": t, onclick: () => actions.pin(t),
-          onpointerenter: (event) => { if (event.pointerType === "mouse") actions.look(t); }, onfocus: () => actions.look(t),
-        }, name, element("span", { class: "bw-gauge", "aria-hidden": "true" }, bar));
-        nodes.push({ node, name, bar });
-        field.append(node);
-      }
-      while (nodes.length > n) nodes.pop().node.remove();
-    }
-
-    // row: how much each token up to `from` is looked at.
-    function draw(tokens, row, from, to) {
-      grow(tokens.length);
-      nodes.forEach(({ node, name, bar }, t) => {
-        const p = t <= from ? row[t] : 0;
-        name.textContent = tokens[t].short;
-        bar.style.height = `${(100 * p).toFixed(1)}%`;
-        node.className = `bw-token bw-of-${tokens[t].kind}${t === from ? " bw-from" : ""}${t === to ? " bw-to" : ""}${t > from ? " bw-after" : ""}`;
-        node.setAttribute("aria-pressed", String(t === from));
-        const seen = t <= from ? `gets ${number(p)} of the look` : "comes later, cannot be seen";
-        node.setAttribute("aria-label", `${tokens[t].short}, ${tokens[t].long}: ${seen}`);
-      });
-      if (!nodes.some(({ node }) => node.tabIndex === 0)) rove(nodes[from].node);
-    }
-    return { field, draw };
-  }
-
-  // The cells of a matrix, those of one depth in one path: a step draws hundreds of them.
-  function shares(pattern, left, top, size) {
-    const paths = Array.from({ length: DEPTHS + 1 }, () => ""), side = (size - 0.6).toFixed(2);
-    for (let t = 0; t < pattern.length; t++) {
-      for (let s = 0; s <= t; s++) {
-        const depth = Math.round(pattern[t][s] * DEPTHS);
-        if (depth) paths[depth] += `M${(left + s * size).toFixed(2)} ${(top + t * size).toFixed(2)}h${side}v${side}h-${side}z`;
-      }
-    }
-    return paths.flatMap((d, depth) => (d ? [element("path", { d, class: "bw-share", "fill-opacity": depth / DEPTHS })] : []));
-  }
-
-  // The whole matrix of one head: a row a token that looks, a column a token that is looked at.
-  // pin(from, to) is called with the cell that was clicked.
-  function matrix(pin) {
-    function paint(box, { tokens, pattern, from, to, title }) {
-      const T = tokens.length, width = Math.max(box.knownWidth ?? box.clientWidth, 200), left = 34, top = 24;
-      const size = Math.min((width - left - 2) / T, 24), every = Math.ceil(12 / size);
-      const wide = Math.ceil((6.2 * Math.max(...tokens.map((token) => token.short.length)) + 5) / size);
-      const f = frame(box, top + size * T + 4, tell(tokens, pattern, from, title));
-      const label = (t) => t === from || (t % every === 0 && (Math.abs(t - from) >= every));
-      const boxAt = (s, t, kind) => element("rect", { x: left + s * size, y: top + t * size, width: size - 0.6, height: size - 0.6, class: kind });
-      pattern.forEach((_, t) => {
-        if (label(t)) f.svg.append(text(left - 5, top + (t + 0.5) * size + 4, tokens[t].short, "end", `bw-tick ${t === from ? "bw-row-now" : ""}`));
-        if (t % wide === 0) f.svg.append(text(left + (t + 0.5) * size, top - 7, tokens[t].short, "middle", "bw-tick"));
-      });
-      f.svg.append(...shares(pattern, left, top, size));
-      f.svg.append(element("path", { d: `M${left} ${top}${range(T).map((t) => `V${top + (t + 1) * size}H${left + (t + 1) * size}`).join("")}`, class: "bw-diagonal" }),
-        element("rect", { x: left - 1, y: top + from * size - 1, width: (from + 1) * size + 1.4, height: size + 1.4, class: "bw-frame" }));
-      if (to !== null && to <= from) f.svg.append(boxAt(to, from, "bw-frame bw-cell-now"));
-      f.svg.onclick = (event) => {
-        const room = f.svg.getBoundingClientRect(), scale = f.width / room.width;
-        const s = Math.floor(((event.clientX - room.left) * scale - left) / size), t = Math.floor(((event.clientY - room.top) * scale - top) / size);
-        if (t >= 0 && t < T && s >= 0 && s <= t) pin(t, s);
-      };
-      readout(box, pattern.flatMap((row, t) => range(t + 1).map((s) => ({
-        x: left + (s + 0.5) * size, ys: [top + (t + 0.5) * size], get lines() { return [`${tokens[t].short} looks at ${tokens[s].short}`, number(row[s])]; },
-      }))), "xy");
-    }
-
-    function tell(tokens, pattern, from, title) {
-      return `${title}: a row a token that looks, a column a token that is looked at. Most from ${tokens[from].short}: ${mostSeen(tokens, pattern[from], 3)}.`;
-    }
-    return chart(paint);
-  }
-
-  // The tokens that are looked at most, in words.
-  function mostSeen(tokens, row, n) {
-    const order = range(row.length).sort((a, b) => row[b] - row[a]);
-    return order.slice(0, n).filter((t, i) => i === 0 || row[t] >= 0.005)
-      .map((t) => `${tokens[t].short} ${number(row[t])}`).join(", ");
-  }
-
-  window.bwViews = { bars, bits, chart, curve, frame, headBoard, legend, matrix, measureList, miniature, mostSeen, part, roving, scrubbed, tokenStrip };
+  window.bwViews = { bars, bits, chart, curve, frame, legend, measureList, miniature, part, roving, scrubbed };
 })();
