@@ -160,6 +160,7 @@ def test_a_sign_that_something_goes_on_stays(browser, home):
     window = Reader(browser, home, "light", "phone")
     for name in ("chapters/04_hmm.html", "chapters/14_progress.html"):
         window.open(name)
+        window.page.evaluate("document.querySelectorAll('.bw-data').forEach(fold => { fold.open = true; })")  # few other things are as wide
         changes = window.page.evaluate("""async () => {
           await new Promise(done => setTimeout(done, 500));
           let changes = 0;

@@ -45,6 +45,8 @@ class Visit:
         self.page.on("console", lambda message: self.troubles.append(message.text))
         self.page.goto(home.rstrip("/") + "/" + PAGE)
         self.game = self.page.locator(GAME)
+        if settings.get("java_script_enabled", True):
+            self.page.wait_for_selector("section.bw-alive")  # the story begins after the game
 
     def network(self):
         """Wait until the network is here."""

@@ -542,7 +542,7 @@ def test_symbols_that_were_taken_back_come_again(chain):
 
 
 # The drawings in which the pointer finds no value.
-SILENT = """() => [...document.querySelectorAll('.bw-chart:has(svg)')].filter(box => box.checkVisibility() && !box.marks?.every(mark => /\\d/.test(mark.lines.slice(1))))
+SILENT = """() => [...document.querySelectorAll('.bw-chart:has(svg)')].filter(box => box.checkVisibility() && !box.marks?.every(mark => /\\d/.test(mark.lines.slice(mark.lines.length > 1))))
   .map(box => box.closest('[data-part]')?.dataset.part ?? box.className)"""
 
 

@@ -158,7 +158,7 @@ def name_of(script) -> str:
 
 
 class PageWeights(SphinxDirective):
-    """{page-weights}: the record of book/tools/weights.py, in two sentences and a table."""
+    """{page-weights}: the record of book/tools/weights.py, in three sentences and a table."""
 
     def run(self):
         """The record as Markdown, read as if it stood on the page."""
@@ -177,12 +177,16 @@ def words_of(record: dict) -> str:
     size, page = max((row["compressed"] + row["networks"], row["page"]) for row in record["pages"])
     line, limits = record["line"], record["limits"]
     times = record["first_figure"].items()
+    first = record["first_answer"]
     figures = " and ".join(f"{s:.1f} s on {{doc}}`/{name}`" for name, s in times)
     return (
         f"The heaviest page is {{doc}}`/{page}`: {kilo(size)} kB with its networks;"
         f" the limit is {kilo(limits['bytes'])} kB. Over a line of {line['bits'] / 1e6:g} Mbit/s"
         f" whose answers come after {1000 * line['delay']:.0f} ms, the first figure is there after"
-        f" {figures}; the limit is {limits['seconds']:g} s."
+        f" {figures}; the limit is {limits['seconds']:g} s. On a processor that is slowed"
+        f" {limits['processor']} times besides, {{doc}}`/book/intro` is painted after"
+        f" {first['paint']:.1f} s, and its network has answered after {first['answer']:.1f} s;"
+        f" the limit is {limits['answer']:g} s."
     )
 
 

@@ -65,13 +65,10 @@ function mark(box) {
   box.classList.toggle("bw-end", wide && box.scrollLeft >= beyond - 2);
   if (beyond > 0 && !box.hasAttribute("tabindex")) box.setAttribute("tabindex", "0");
 }
-// Its size changes with the window, and when what holds it opens.
+// Its size changes with the window, and when what holds it opens; at first it is told as soon as the page is laid out.
 const sizes = new ResizeObserver((seen) => seen.forEach(({ target }) => mark(target)));
 function watch() {
-  for (const box of document.querySelectorAll(WIDE)) {
-    sizes.observe(box);
-    mark(box);
-  }
+  for (const box of document.querySelectorAll(WIDE)) sizes.observe(box);
 }
 document.addEventListener("scroll", ({ target }) => { if (target.matches?.(WIDE)) mark(target); }, true);
 window.addEventListener("load", watch);
@@ -82,14 +79,14 @@ const ROLES = { table: "table", thead: "rowgroup", tbody: "rowgroup", tr: "row",
 const fits = (table) => [table, table.closest(".bw-table, div.bw-ledger")].every((box) => !box || box.scrollWidth <= box.clientWidth + 1);
 
 function named(table, heads) {
-  if (table.querySelector(".bw-label")) return;
+  if (table.querySelector(".bw-cell-name")) return;
   for (const [part, role] of Object.entries(ROLES)) {
     for (const node of part === "table" ? [table] : table.querySelectorAll(part)) node.setAttribute("role", role);
   }
   for (const row of table.querySelectorAll("tbody tr")) {
     [...row.cells].forEach((cell, i) => {
       const name = document.createElement("span"), value = document.createElement("span");
-      name.className = "bw-label";
+      name.className = "bw-cell-name";
       name.setAttribute("aria-hidden", "true");
       name.append(...heads[i].cloneNode(true).childNodes);
       value.append(...cell.childNodes);

@@ -550,10 +550,12 @@
     const game = new Game(root);
     root.game = game;
     const story = one(document, ".bw-scenes");
-    if (story) tell(story.closest("section"), game);
-    all(document, ".bw-claim").forEach((card) => enliven(card, game));
-    all(document, ".bw-map").forEach(light);
     all(document, ".bw-theme").forEach(colours);
+    setTimeout(() => { // what lies below the game can wait for its first answer
+      if (story) tell(story.closest("section"), game);
+      all(document, ".bw-claim").forEach((card) => enliven(card, game));
+      all(document, ".bw-map").forEach(light);
+    }, 200);
   }
 
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
