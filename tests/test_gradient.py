@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from _support_browser import middle, swipe
-from _support_explorer import explorer_opener
+from _support_explorer import explorer_opener, number
 from bayeswind_lib.dynamics import attention, checks, loop, steps, three_keys
 from bayeswind_lib.figures import phase_portrait
 from bayeswind_lib.experiments import gradient as record_of
@@ -256,11 +256,11 @@ def agrees(page) -> dict:
     np.testing.assert_allclose(now["after"], ours.new_pattern, atol=1e-12)
     np.testing.assert_allclose(now["values"], ours.new_values, atol=1e-12)
     words = page.locator("[role=status]").text_content().replace("\u2212", "-")
-    change = f"{ours.predicted:.3f}".replace("-0.000", "0.000")
-    assert f"The loss is {ours.loss:.3f}; the next step should change it by {change}" in words
+    told = f"The loss is {number(ours.loss)}; the next step should change it by {number(ours.predicted)}"
+    assert told.replace("\u2212", "-") in words
     assert f"Key {int(ours.advantage.argmax()) + 1} has the largest advantage" in words
     rows = page.locator("table tbody tr").all_text_contents()
-    assert len(rows) == 3 and all(f"{abs(a):.2f}" in row for a, row in zip(ours.advantage, rows, strict=True))
+    assert len(rows) == 3 and all(number(abs(a)) in row for a, row in zip(ours.advantage, rows, strict=True))
     return state
 
 

@@ -31,14 +31,16 @@
     return all.reduce((best, one) => (one.size > best.size ? one : best)).name;
   }
 
+  const about = (v) => (v < 0.001 ? "under 0.001" : number(v)); // of a spread: less is none
+
   // What head `name` sees from a token, or how much of its look one of them gets.
   function sentence(tokens, pattern, name, from, to) {
     const row = pattern[from], who = `From ${tokens[from].long}, head ${name}`;
     if (to !== null) return `${who} gives ${number(row[to])} of its look to ${tokens[to].long}.`;
     const { mass, even, bits, uniform, shown } = coverage(tokens, row), kind = tokens.some((token) => token.kind === "symbol") ? "symbol" : "value";
-    const spread = Number.isNaN(even) ? "" : ` It is spread over them with evenness ${number(even)} (1 is even).`;
+    const spread = Number.isNaN(even) ? "" : ` It is spread over them with evenness ${about(even)} (1 is even).`;
     const covers = shown ? ` ${(100 * mass).toFixed(1)} % of its look is on the ${count(shown, kind)} that it may see; spread over every token it would be ${(100 * uniform).toFixed(1)} %.${spread}` : "";
-    return `${who} looks most at ${mostSeen(tokens, row, 3)}.${covers} Entropy of the look: ${number(bits)} bits.`;
+    return `${who} looks most at ${mostSeen(tokens, row, 3)}.${covers} Entropy of the look: ${about(bits)} bits.`;
   }
 
   // ---- drawn -----------------------------------------------------------------------------------
