@@ -100,11 +100,8 @@
     const odds = element("div", { class: "bw-chart" }), leaks = element("div", { class: "bw-chart" });
 
     root.replaceChildren(
-      element("p", { class: "bw-key bw-first-seen" },
-        element("span", { class: "bw-mark bw-mark-exact" }), " exact filter ",
-        element("span", { class: "bw-mark bw-mark-leaky" }), " leaky ",
-        element("span", { class: "bw-mark bw-mark-sum" }), " no leak ",
-        element("span", { class: "bw-mark bw-mark-truth" }), " true state "),
+      element("p", { class: "bw-key bw-first-seen" }, ...Object.entries({ exact: "exact filter", leaky: "leaky", sum: "no leak", truth: "true state" })
+        .flatMap(([kind, words]) => [element("span", {}, element("span", { class: `bw-mark bw-mark-${kind}` }), ` ${words}`), " "])),
       odds,
       element("div", { class: "bw-controls" }, ...Object.values(controls).map((c) => c.field),
         element("div", { class: "bw-buttons" }, fresh, tuned)),
