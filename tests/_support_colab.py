@@ -2,6 +2,7 @@
 
 The clean environment is built once for each list of versions (`_build/.colab/`) and never written to
 again: a rehearsal gets a thin layer above it, into which the notebooks' own install line puts what it puts.
+Where processes fork, the kernels of a layer come from one process that has its packages imported.
 """
 
 from __future__ import annotations
@@ -15,15 +16,23 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
+import threading
 import venv
 from collections.abc import Callable
 from dataclasses import dataclass
+from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from _support import ROOT, Finished, run, single_threaded
+
+from tools import colab_check
+
+sys.path.append(str(ROOT / "book/_ext"))
+from bayeswind_kernels import IMPORTS, Kernel, Nursery  # noqa: E402
 
 PREINSTALLED = ROOT / "tests" / "colab_preinstalled.txt"
 CACHE = ROOT / "_build" / ".colab"
@@ -201,3 +210,62 @@ def only(environment: Path, **more: str) -> dict[str, str]:
 def ask(environment: Path, code: str, **more: str) -> Finished:
     """Run a line of Python in an environment, away from the checkout."""
     return run([python_of(environment), "-c", code], cwd=environment, env=only(environment, **more))
+
+
+# Stands where a kernel's own words would: asks for a fork with its words, folder and variables, and ends as that ends.
+STAND_IN = """import os, sys
+from multiprocessing.connection import Client
+with Client(sys.argv[1]) as kernels:
+    kernels.send((sys.argv[2:], os.getcwd(), dict(os.environ)))
+    sys.exit(kernels.recv())
+"""
+
+
+class Kernels:
+    """What starts the kernels of an environment: `command`; and the processor `seconds` of those that have ended.
+
+    They are forked where that is possible; elsewhere each is a process of its own, whose seconds are not known here.
+    """
+
+    def __init__(self, environment: Path, env: dict[str, str]):
+        self.command, self.seconds = colab_check.kernel_command(python_of(environment)), 0.0
+        self.nursery = self.folder = None
+        if not Nursery.possible:
+            return
+        self.nursery = Nursery(IMPORTS, str(python_of(environment)), env)
+        self.folder = tempfile.TemporaryDirectory(prefix="bw")  # an address of this kind has to be short
+        script, address = (str(Path(self.folder.name, name)) for name in ("kernel.py", "asked"))
+        Path(script).write_text(STAND_IN)
+        self.listener = Listener(address)
+        python, *words = self.command
+        self.command = [python, "-I", script, address, *words[words.index("-f"):]]
+        threading.Thread(target=self.listen, daemon=True).start()
+
+    def listen(self) -> None:
+        """Answer each that asks, until the listener is closed."""
+        while True:
+            try:
+                asked = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.answer, args=(asked,), daemon=True).start()
+
+    def answer(self, asked: Connection) -> None:
+        """Fork a kernel, and say how it ended; if nobody waits for that any more, end it."""
+        try:
+            kernel = Kernel(self.nursery, self.nursery.ask("fork", *asked.recv()))
+            while kernel.poll() is None:
+                if asked.poll(0.05):  # nothing is ever sent: it is gone
+                    kernel.kill()
+            self.seconds += kernel.processor_seconds or 0.0
+            asked.send(max(kernel.returncode, 0))
+        except (EOFError, OSError):  # it went while it was answered, or the process that forks did
+            pass
+        asked.close()
+
+    def close(self) -> None:
+        """End what still runs."""
+        if self.nursery:
+            self.listener.close()
+            self.nursery.close()
+            self.folder.cleanup()

@@ -11,6 +11,7 @@ import hashlib
 import json
 import re
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import bayeswind_lib
@@ -20,6 +21,7 @@ import yaml
 
 from _support import CHAPTERS, ROOT, children_seconds, run
 from _support_colab import (
+    Kernels,
     _git,
     ask,
     clean_environment,
@@ -310,7 +312,15 @@ def test_the_setup_cell_installs_the_tag(first, repository, tag):
     assert list((installed / "checkpoints" / "weights").glob("*.safetensors"))
 
 
-def test_every_cell_passes_nbval_alone_on_colab(notebook, tmp_path, tag, repository, first, report_seconds):
+@pytest.fixture(scope="module")
+def kernels(first):
+    """What starts kernels where the setup cell has run; the first one there started in the ordinary way."""
+    environment, _, _ = first
+    with closing(Kernels(environment, only(environment))) as found:
+        yield found
+
+
+def test_every_cell_passes_nbval_alone_on_colab(notebook, tmp_path, tag, repository, first, kernels, report_seconds):
     """In an empty folder each cell of `read` passes, none is skipped, and nothing is installed or changed.
 
     Every notebook's setup cell is the one that installed the package here, letter for letter; where the package is there
@@ -319,14 +329,13 @@ def test_every_cell_passes_nbval_alone_on_colab(notebook, tmp_path, tag, reposit
     environment, _, _ = first
     before, cells, name = frozen(environment), code_cells(read(notebook)), notebook.stem
     assert bootstrap(notebook) == address.bootstrap_cell(), "not the cell that was run here"
-    kernels = tmp_path / "kernels"
-    colab_check.kernel_manager(colab_check.kernel_command(python_of(environment)), kernels)
+    colab_check.kernel_manager(kernels.command, tmp_path / "kernels")
     (tmp_path / "alone").mkdir()
     alone = shutil.copy(notebook, tmp_path / "alone")
     variables = only(environment, **instead_of(settings()["repository"]["url"], tmp_path / "nothing"))
-    used = children_seconds()
-    result = nbval([alone], tmp_path, kernels=kernels, env=variables)
-    used = children_seconds() - used
+    used = children_seconds() + kernels.seconds
+    result = nbval([alone], tmp_path, kernels=tmp_path / "kernels", env=variables)
+    used = children_seconds() + kernels.seconds - used
     report_seconds(f"nbval on Colab's stand-in, {name}, processor", used, READ_BUDGET)
 
     assert not result.failed and not result.skipped, result.finished.tail()

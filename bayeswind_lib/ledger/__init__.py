@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 RECORDS = (*experiments.RECORDS, "language_models", *FINISHED)
 
 
-def rows(folder: str | Path | None = None) -> list[dict]:
-    """All claims with their computed side, JSON types, in the order of the claim file.
+def rows(folder: str | Path | None = None, chapter: str | None = None) -> list[dict]:
+    """All claims, or those that a chapter takes up, with their computed side, JSON types, in the order of the claim file.
 
     Every row has id, kind, source, statement, published, published_text, unit, measured,
     standard_error, seeds, runs, preset, device, minutes, commit, null, null_low, null_high,
@@ -38,9 +38,11 @@ def rows(folder: str | Path | None = None) -> list[dict]:
 
     Args:
         folder: where the records lie; the package's own by default.
+        chapter: as in "02_tunnel".
     """
     records = _records(folder)
-    return [_row(claim, gather(claim, records), records) for claim in _claims()]
+    chosen = [claim for claim in _claims() if chapter is None or chapter in claim.chapters]
+    return [_row(claim, gather(claim, records), records) for claim in chosen]
 
 
 def _records(folder: str | Path | None) -> dict[str, dict | None]:
@@ -195,7 +197,7 @@ def table(*ids: str, fold: bool = False) -> LedgerTable:
 
 def chapter_table(chapter: str) -> LedgerTable:
     """The rows that a chapter takes up, for its recap, as squares by status and a folded table; `chapter` as in "02_tunnel"."""
-    return _shown([found for found in rows() if chapter in found["chapters"]], fold=True)
+    return _shown(rows(chapter=chapter), fold=True)
 
 
 def _shown(chosen: list[dict], fold: bool) -> LedgerTable:

@@ -40,16 +40,17 @@ class Nursery:
 
     Args:
         imports: the modules that a kernel finds imported; one that cannot be imported is left out.
+        python: the interpreter (default: this one).
+        env: the whole environment in which it imports (default: this process's).
     """
 
     possible = hasattr(os, "fork") and sys.platform != "darwin"
 
-    def __init__(self, imports: tuple[str, ...]):
+    def __init__(self, imports: tuple[str, ...], python: str = sys.executable, env: dict | None = None):
         self.connection, theirs = Pipe()
-        command = [sys.executable, __file__, str(theirs.fileno()), *imports]
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True
-        )
+        command = [python, __file__, str(theirs.fileno()), *imports]
+        settings = {"stdin": subprocess.DEVNULL, "start_new_session": True, "env": env}
+        self.process = subprocess.Popen(command, pass_fds=[theirs.fileno()], **settings)
         theirs.close()
         self.lock = threading.Lock()
 
