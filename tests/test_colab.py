@@ -258,6 +258,14 @@ def first(tmp_path_factory, repository):
     return environment, printed, {n: v for n, v in frozen(environment).items() if before.get(n) != v}
 
 
+@pytest.fixture(scope="module")
+def kernels(first):
+    """What starts kernels where the setup cell has run; the first one there started in the ordinary way."""
+    environment, _, _ = first
+    with closing(Kernels(environment, only(environment))) as found:
+        yield found
+
+
 def test_a_setup_cell_that_cannot_install_says_so_in_one_sentence(tmp_path):
     """Where the address leads nowhere: no output of pip, no trace, what to do; and the cell counts as failed."""
     environment, variables = reader(tmp_path / "colab", tmp_path / "nothing")
@@ -280,7 +288,7 @@ bw.training.recipe = functools.partial(bw.training.recipe, **few)
 """
 
 
-def test_the_published_scale_trains_in_a_cell_of_colab_as_written(first, tmp_path, tag, repository):
+def test_the_published_scale_trains_in_a_cell_of_colab_as_written(first, kernels, tmp_path, tag, repository):
     """What chapter 3 says to type, in Colab's stand-in, with three small updates; again, and it goes on from there."""
     text = (CHAPTERS / "03_training.md").read_text("utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
@@ -291,8 +299,7 @@ def test_the_published_scale_trains_in_a_cell_of_colab_as_written(first, tmp_pat
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
     environment, _, _ = first
     variables = only(environment, **instead_of(settings()["repository"]["url"], repository))
-    command = colab_check.kernel_command(python_of(environment))
-    outcome = colab_check.run(notebook, "typed", tmp_path / "run", command, variables)
+    outcome = colab_check.run(notebook, "typed", tmp_path / "run", kernels.command, variables)
     assert outcome.passed, outcome.error
     assert notebook.cells[3].outputs[0].text == notebook.cells[6].outputs[0].text == "3 True 0\n"
 
@@ -310,14 +317,6 @@ def test_the_setup_cell_installs_the_tag(first, repository, tag):
     assert origin["vcs_info"]["commit_id"] == _git("--git-dir", str(repository), "rev-parse", tag)
     assert installed_files(installed) == committed(repository, tag)
     assert list((installed / "checkpoints" / "weights").glob("*.safetensors"))
-
-
-@pytest.fixture(scope="module")
-def kernels(first):
-    """What starts kernels where the setup cell has run; the first one there started in the ordinary way."""
-    environment, _, _ = first
-    with closing(Kernels(environment, only(environment))) as found:
-        yield found
 
 
 def test_every_cell_passes_nbval_alone_on_colab(notebook, tmp_path, tag, repository, first, kernels, report_seconds):

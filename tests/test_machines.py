@@ -1,4 +1,4 @@
-"""Other machines: three chapters say the same, whole and in `read`, with the sums of other processors' kernels, the shortest on a busy machine.
+"""Other machines: three chapters say the same, whole and in `read`, with the sums of other processors' kernels; each week on a busy machine too.
 
 numpy's OpenBLAS, PyTorch's own kernels, MKL and oneDNN each choose their code by the processor; the settings below choose for
 them. Every cell has to run, every assert to hold, and every number handed to the text to be the one of the build, as
@@ -95,13 +95,14 @@ def wrong(name: str, setting: dict[str, str], glued: dict, folder: Path, behind:
     return f"{found.seconds:.0f} processor seconds" if found.seconds > PATIENCE * BUDGET else ""
 
 
-@pytest.mark.parametrize("name", NAMES[1:])
+@pytest.mark.parametrize("name", NAMES)
 def test_an_old_machine_says_the_same(name, glued, tmp_path):
     """The oldest kernels of all libraries."""
     assert not wrong(name, OLDEST, glued, tmp_path)
 
 
-@pytest.mark.parametrize("name", [NAMES[0], *(pytest.param(name, marks=pytest.mark.weekly) for name in NAMES[1:])])
+@pytest.mark.weekly
+@pytest.mark.parametrize("name", NAMES)
 def test_an_old_and_busy_machine_says_the_same(name, glued, tmp_path):
     """The same behind two busy loops; what fails is run again without them, which tells whose fault it is."""
     with busy():

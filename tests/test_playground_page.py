@@ -379,8 +379,7 @@ SETTLED = """kind => { const gap = (GAP)()[kind], state = [gap, scrollY, documen
 GROWN = "document.documentElement.style.overflowAnchor = 'none'; document.querySelector('.bd-article h1').style.paddingTop = '700px'"
 
 
-@pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
-@pytest.mark.parametrize(("address_", "kind", "says"), [
+ADDRESSES = [
     ("task=bijection&pairs=7&off=0.3", "machine", {"task": "bijection", "pairs": "7", "off": "0.3"}),
     ("machine?task=hmm&net=mamba&pairs=9", "machine", {"task": "hmm", "net": "mamba", "pairs": "9"}),
     ("machine?task=bijection&net=lstm&pairs=6&off=t3", "machine", {"net": "lstm", "pairs": "6", "off": "t3"}),
@@ -388,7 +387,11 @@ GROWN = "document.documentElement.style.overflowAnchor = 'none'; document.queryS
     ("playground?task=regression", "playground", {"task": "regression", "shown": "5"}),
     ("task=recall&pairs=3", "machine", {"task": "recall", "pairs": "3"}),
     ("playground?task=bijection&shown=4&off=1.2_2&head=0.3&at=machine", "machine", {"pairs": "4", "off": "1.2 2.0 2.1 2.2 2.3 2.m", "head": "0.3"}),
-])  # fmt: skip
+]  # fmt: skip
+VIEWS = [(390, 844, *one) for one in ADDRESSES] + [(1440, 900, *one) for one in ADDRESSES[::3]]
+
+
+@pytest.mark.parametrize(("width", "height", "address_", "kind", "says"), VIEWS)
 def test_an_address_brings_its_figure_to_the_top(browser, site, width, height, address_, kind, says):
     """Once everything has arrived that moves the page: fonts, the playground above the machine, networks."""
     page = browser.new_page(viewport={"width": width, "height": height})

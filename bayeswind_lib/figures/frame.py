@@ -260,6 +260,11 @@ def panels(axes, n: int, columns: int, height: float, **shared) -> list:
     return panes[:n]
 
 
+def lay_out(figure) -> None:
+    """Give the axes the places that drawing would give them, without drawing."""
+    figure.get_layout_engine().execute(figure)
+
+
 def wrap_labels(figure) -> None:
     """Break what is written along the axes of a narrow figure where it is longer than they."""
     for axes in figure.axes:

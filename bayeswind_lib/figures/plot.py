@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from bayeswind_lib.figures import svg
-from bayeswind_lib.figures.frame import wrap_labels
+from bayeswind_lib.figures.frame import lay_out, wrap_labels
 from bayeswind_lib.figures.style import DPI, HEIGHT, NARROW, STYLE, WIDTH, matplotlib
 
 
@@ -129,7 +129,7 @@ def _painted(paint: Callable, width: float, height: float):
         figure.get_layout_engine().set(w_pad=0.09, h_pad=0.06)
         paint(figure.add_subplot())
         if width < WIDTH:
-            figure.draw_without_rendering()  # where the axes stand
+            lay_out(figure)  # where the axes stand
             wrap_labels(figure)
     return figure
 

@@ -12,6 +12,7 @@ from bayeswind_lib.figures.frame import (
     Range,
     edge_words,
     is_narrow,
+    lay_out,
     row_height,
     set_range,
     value_range,
@@ -321,7 +322,7 @@ def _paint_points(axes, names, xs, ys, x_limits: Range, y_limits: Range, highlig
 def label_points(axes, names, xs, ys, bold: Collection[str] = ()) -> None:
     """Write each name beside its point, where it covers neither another name nor a point."""
     figure = axes.figure
-    figure.draw_without_rendering()  # the layout gives the axes their final size
+    lay_out(figure)  # their final size
     points = axes.transData.transform(np.column_stack([xs, ys])) * 72 / figure.dpi
     frame = axes.get_window_extent().transformed(figure.dpi_scale_trans.inverted())
     left, right = frame.x0 * 72, frame.x1 * 72

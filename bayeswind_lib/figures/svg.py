@@ -52,10 +52,14 @@ def render(figure, words: str, numbers: str = "", narrow=None) -> str:
 
 def _drawn(figure, words: str) -> ElementTree.Element:
     """The root of the SVG of one figure."""
-    stream = io.BytesIO()
+    stream, engine = io.BytesIO(), figure.get_layout_engine()
     settings = STYLE | {"svg.fonttype": "none", "svg.hashsalt": "bayeswind", "svg.id": None}
     with matplotlib().rc_context(settings):
+        if engine is not None:  # laid out here: `savefig` would draw everything once more for that
+            engine.execute(figure)
+            figure.set_layout_engine(None)
         figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+        figure.set_layout_engine(engine)
     text = stream.getvalue().decode()
     root = ElementTree.fromstring(text)
     _align(root, figure)

@@ -3,6 +3,7 @@
 - the execution cache is keyed on the library, its weights and its records, not on cells alone;
 - a build with warnings is forgotten, so that the next one warns again;
 - the labels, numbers and glued values of the build are written down for the notebooks;
+- a page that others name the figures of is read once, not once for each name;
 - a page's head says what the page is about, in its own words, for search engines and previews;
 - no line ends between a formula and its full stop, or a number and its unit; 2.4e-5 in a sentence
   is a power of ten;
@@ -24,6 +25,7 @@ from pathlib import Path
 from textwrap import shorten
 
 from docutils import nodes
+from sphinx.domains.std import StandardDomain
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import bayeswind_cards as cards
@@ -339,6 +341,31 @@ def code_key(root: Path) -> str:
     return hashlib.sha256(code).hexdigest()
 
 
+class ReadOnce:
+    """A build's environment that keeps a page once it is read: for looking, not for changing."""
+
+    def __init__(self, env):
+        self.env, self.pages = env, {}
+
+    def __getattr__(self, name: str):
+        return getattr(self.env, name)
+
+    def get_doctree(self, docname: str) -> nodes.document:
+        """The page, read from its file the first time."""
+        if docname not in self.pages:
+            self.pages[docname] = self.env.get_doctree(docname)
+        return self.pages[docname]
+
+
+class Standard(StandardDomain):
+    """Sphinx's own domain, which would read a whole page again for each number of a figure."""
+
+    def _resolve_numref_xref(self, env, *words):
+        if "kept" not in vars(self):
+            self.kept = ReadOnce(env)
+        return super()._resolve_numref_xref(self.kept, *words)
+
+
 def titled(text: str, title: str) -> tuple[str, str]:
     """("words", "target") of a role's text `words <target>`; with `title` for a bare target."""
     match = re.fullmatch(r"(.+?)\s*<(.+)>", text, re.S)
@@ -373,6 +400,7 @@ def machine_role(name, rawtext, text, lineno, inliner, options=None, content=Non
 def setup(app):
     """Connect everything above."""
     app.add_config_value("bayeswind_code", code_key(Path(app.srcdir)), "env")
+    app.add_domain(Standard, override=True)
     app.connect("config-inited", key_the_cache)
     app.connect("doctree-read", show_minutes)
     app.connect("html-page-context", tidy_page, priority=900)

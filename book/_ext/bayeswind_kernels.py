@@ -46,7 +46,9 @@ class Nursery:
 
     possible = hasattr(os, "fork") and sys.platform != "darwin"
 
-    def __init__(self, imports: tuple[str, ...], python: str = sys.executable, env: dict | None = None):
+    def __init__(
+        self, imports: tuple[str, ...], python: str = sys.executable, env: dict | None = None
+    ):
         self.connection, theirs = Pipe()
         command = [python, __file__, str(theirs.fileno()), *imports]
         settings = {"stdin": subprocess.DEVNULL, "start_new_session": True, "env": env}
