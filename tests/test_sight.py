@@ -16,6 +16,8 @@ WIDTHS = (320, 390, 768, 1024, 1180, 1440)
 CANARY = "chapters/08_recurrent.html"  # a page with one live figure that keeps still, on which faults are planted
 PHONE = {"width": 390, "height": 660}
 LIVE = ".bw-explorer, .bw-game"
+# What has no live figure in it goes while a page is tried at many widths: laying out all of a chapter is most of the time.
+ALONE = f".alone .bd-article section > :not(:has({LIVE}), {LIVE}, section, h1) {{ display: none }}"
 READY = "root => root.dataset.mounted !== 'true' || !root.querySelector('progress:not([hidden])')"
 WORDS, LINES = 4.5, 1.5  # the least contrast in a drawing, in the dark
 # What can be moved: controls, and parts of drawings that take a hand or a key.
@@ -214,15 +216,16 @@ def opened(window: Reader, name: str, style: str = "") -> list:
     window.page.emulate_media(color_scheme="dark")
     window.open(name)
     shown = figures(window)
-    window.page.add_style_tag(content="* { transition: none !important } " + style)
+    window.page.add_style_tag(content=f"* {{ transition: none !important }} {ALONE} {style}")
     return shown
 
 
 def troubles(window: Reader, shown: list, widths=WIDTHS) -> dict:
-    """{width: what sticks out, is cut or covered} of the open page."""
+    """{width: what sticks out, is cut or covered} of the open page, whole at the first width, its figures at all of them."""
     window.switch("light")
-    found = {}
+    found, alone = {}, "on => document.documentElement.classList.toggle('alone', on)"
     for width in widths:
+        window.page.evaluate(alone, width != widths[0])
         window.page.set_viewport_size({"width": width, "height": 800})
         frames(window.page, 6)
         words = window.page.evaluate(OVERFLOW)
@@ -230,6 +233,7 @@ def troubles(window: Reader, shown: list, widths=WIDTHS) -> dict:
             words += [f"{name_of(figure)}: {w}" for w in [*figure.evaluate(CUT, SEEN), *figure.evaluate(COVERED, [CONTROLS, SEEN])]]
         if words:
             found[width] = words
+    window.page.evaluate(alone, False)
     return found
 
 
