@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from _support import ROOT
-from _support_browser import SIZES, Reader, frames
+from _support_browser import Reader, frames
 from _support_front_end import front_end, kernel
 from test_minutes import minutes, sections
 
@@ -148,39 +148,6 @@ ARRIVED = """(i) => { const root = document.querySelector('.bw-play'), words = r
   return root.dataset.tour === String(i) && !words.includes('on their way') && !root.querySelector('progress'); }"""
 
 
-def unseen_on_the_tour(page, mount=MOUNT) -> dict[int, list[str]]:
-    """Walk through the guided tour; by step, what of its card a reader does not see."""
-    root, found = page.locator(mount).first, {}
-    card = root.locator(".bw-tour")
-    root.locator("[data-action=tour]").click()
-    steps = root.evaluate("root => root.playground.tour.steps.length")
-    for i in range(steps):
-        page.wait_for_function(ARRIVED, arg=i)
-        frames(page, 8)  # what was fetched has changed heights
-        away = card.evaluate(SEEN)
-        found |= {i: away} if away else {}
-        root.locator("[data-action=tour-next]").click()
-    assert steps == 10 and card.is_hidden()
-    return found
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_every_step_of_the_tour_can_be_read(browser, compressing_home, size):
-    """Its words and buttons are in the window and nothing covers or cuts them; and with the box around it
-    scrolling, as it did when the tour's words were off the screen, this is noticed."""
-    window = Reader(browser, compressing_home, "light", size)
-    window.page.emulate_media(reduced_motion="reduce")  # a step arrives at once
-    window.open(PAGE)
-    root = window.page.locator(MOUNT)
-    root.scroll_into_view_if_needed()
-    root.locator('[data-action="next"]').wait_for()
-    assert unseen_on_the_tour(window.page) == {}
-    window.page.add_style_tag(content=".bd-article div.cell_output .output { overflow: auto !important }")
-    assert len(unseen_on_the_tour(window.page)) >= 5
-    assert not window.seen.troubles
-    window.close()
-
-
 # Of the step at hand: what is wrong with where its card stands, or with what its words are about.
 BESIDE = """() => {
   const root = document.querySelector('.bw-play'), step = root.playground.tour.steps[+root.dataset.tour], wrong = [];
@@ -196,27 +163,43 @@ BESIDE = """() => {
 }"""
 
 
-@pytest.mark.parametrize("size", [(390, 660), (1024, 768), (1440, 900)])
-def test_no_step_of_the_tour_covers_what_it_is_about(browser, compressing_home, size):
-    """Docked beside the figure, or a sheet below it: the card and what its words are about are both in view."""
+def wrong_on_the_tour(page, *checks: str, mount=MOUNT) -> dict[int, list[str]]:
+    """Walk through the guided tour; by step, what of its card a reader does not see, and what `checks` of the page find."""
+    root, found = page.locator(mount).first, {}
+    card = root.locator(".bw-tour")
+    root.locator("[data-action=tour]").click()
+    steps = root.evaluate("root => root.playground.tour.steps.length")
+    for i in range(steps):
+        page.wait_for_function(ARRIVED, arg=i)
+        frames(page, 8)  # what was fetched has changed heights
+        away = sum((page.evaluate(check) for check in checks), card.evaluate(SEEN))
+        found |= {i: away} if away else {}
+        root.locator("[data-action=tour-next]").click()
+    assert steps == 10 and card.is_hidden()
+    return found
+
+
+# Of the page: where the card stands, if it should be beside the figure or a sheet below it.
+DOCKED = """() => { const [card, answer] = ['.bw-tour', '[data-part=answer]'].map(name => document.querySelector('.bw-play ' + name).getBoundingClientRect());
+  return (card.left >= answer.right) === innerWidth > 1000 ? [] : [`the card at ${card.left}, the answer to ${answer.right}`]; }"""
+
+
+@pytest.mark.parametrize("size", [(390, 660), (390, 844), (1024, 768), (1440, 900)])
+def test_every_step_of_the_tour_can_be_read_and_covers_nothing_it_is_about(browser, compressing_home, size):
+    """Docked beside the figure, or a sheet below it: the card and what its words are about are both in view, and nothing covers
+    or cuts its words; with the box around it scrolling, as it did when they were off the screen, this is noticed."""
     window = Reader(browser, compressing_home)
     window.page.set_viewport_size({"width": size[0], "height": size[1]})
-    window.page.emulate_media(reduced_motion="reduce")
+    window.page.emulate_media(reduced_motion="reduce")  # a step arrives at once
     window.open(PAGE)
     root = window.page.locator(MOUNT)
     root.scroll_into_view_if_needed()
-    root.locator('[data-action="tour"]').click()
-    card, found = root.locator(".bw-tour"), {}
-    for i in range(10):
-        window.page.wait_for_function(ARRIVED, arg=i)
-        frames(window.page, 8)
-        wrong = window.page.evaluate(BESIDE)
-        found |= {i: wrong} if wrong else {}
-        if i == 0:
-            beside = card.bounding_box()["x"] >= root.locator("[data-part=answer]").evaluate("e => e.getBoundingClientRect().right")
-            assert beside == (size[0] > 1000)
-        root.locator("[data-action=tour-next]").click()
-    assert found == {} and card.is_hidden()
+    root.locator('[data-action="next"]').wait_for()
+    assert wrong_on_the_tour(window.page, BESIDE, DOCKED) == {}
+    if size == (390, 844):
+        window.page.add_style_tag(content=".bd-article div.cell_output .output { overflow: auto !important }")
+        assert len(wrong_on_the_tour(window.page)) >= 5
+    assert not window.seen.troubles
     window.close()
 
 
@@ -303,7 +286,7 @@ def test_the_tour_can_be_read_in_a_notebook(browser):
         page.emulate_media(reduced_motion="reduce")
         page.locator('[data-action="next"]').nth(1).wait_for()
         page.locator(".cell").nth(1).evaluate("e => e.remove()")
-        assert unseen_on_the_tour(page) == {}
+        assert wrong_on_the_tour(page) == {}
 
 
 def test_a_notebook_playground_is_dark_where_the_notebook_is(notebook_page):

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 
 from . import ROOT, install, lock
@@ -139,8 +140,10 @@ def check(words: Sequence[str] = ()) -> int:
 
 def test(words: Sequence[str] = (), marks: str = "not weekly") -> int:
     """Build the book, then run every check that is not weekly."""
-    if code := html() or browser() or model():
-        return code
+    with ThreadPoolExecutor(1) as beside:  # what the language model waits for is the network
+        fetched = beside.submit(model)
+        if code := html() or browser() or fetched.result():
+            return code
     return told({
         "make lint failed": lint,
         "the notebooks are out of step": lambda: notebooks(["--check"]),
