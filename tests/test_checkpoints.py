@@ -8,6 +8,8 @@ import math
 import os
 import pickle
 import re
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -274,6 +276,45 @@ def test_bad_files_are_refused_with_path_and_reason(saved, spoil):
         checkpoints.load_file(saved)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 800
+
+
+REPLACE = """import itertools, os, sys
+path, *others = sys.argv[1:]
+for one in itertools.cycle(others):
+    os.link(one, path + ".part")
+    os.replace(path + ".part", path)
+"""
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_whole(tmp_path):
+    """A running training puts a new state in the place of the last one, and whoever looks on gets one or the other."""
+    path, *others = (tmp_path / f"{name}.safetensors" for name in ("state", "small", "large"))
+    for size, other in enumerate(others, 1):
+        files.write_tensors(other, {"x": torch.full((size * 1000,), float(size))}, {"size": size, "more": "x" * size})
+    os.link(others[0], path)
+    with subprocess.Popen([sys.executable, "-c", REPLACE, path, *others]) as writer:
+        try:
+            for _ in range(2000):
+                tensors, note = files.read_tensors(path)
+                assert tensors["x"].tolist() == [note["size"]] * (1000 * note["size"])
+                assert files.read_note(path)["size"] in (1, 2)
+            assert writer.poll() is None
+        finally:
+            writer.kill()
+
+
+def test_a_note_is_read_without_the_tensors(tmp_path):
+    path = tmp_path / "one.safetensors"
+    assert files.read_note(path) is None
+    files.write_tensors(path, {"x": torch.zeros(5)}, {"step": 3})
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-7])  # of a tensor
+    assert files.read_note(path) == {"step": 3}
+    for size in (0, 5, 20):
+        path.write_bytes(whole[:size])
+        assert files.read_note(path) is None
+    files.write_tensors(path, {"x": torch.zeros(5)})
+    assert files.read_note(path) is None
 
 
 def test_a_checkpoint_cannot_run_code(saved, tmp_path):

@@ -300,5 +300,6 @@ def test_offline_the_step_says_what_is_skipped_and_fails_only_in_ci(model_step, 
 
 
 def test_every_check_asks_for_the_model_first():
-    assert "model()" in inspect.getsource(steps.test)
+    body = inspect.getsource(steps.test)
+    assert body.index("(model)") < body.index("fetched.result()") < body.index("pytest(")
     assert 'exec make "${CHECKS:-test}"' in (ROOT / ".ci" / "run").read_text()

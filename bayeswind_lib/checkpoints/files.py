@@ -9,7 +9,8 @@ import tempfile
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
+from safetensors.torch import load as from_bytes
 from safetensors.torch import save as to_bytes
 
 
@@ -71,6 +72,8 @@ def write_tensors(path: str | Path, tensors: dict[str, torch.Tensor], note: dict
 def read_tensors(path: str | Path) -> tuple[dict[str, torch.Tensor], dict | None]:
     """The tensors of a file and its note (None if it has none).
 
+    The file is opened once: while it is read, another process may put a newer one in its place.
+
     Raises:
         CheckpointError: if the file is missing, truncated or no safetensors file.
     """
@@ -78,14 +81,32 @@ def read_tensors(path: str | Path) -> tuple[dict[str, torch.Tensor], dict | None
     if not path.is_file():
         raise CheckpointError(f"{path}: no such checkpoint")
     try:
-        with safe_open(path, framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            note = (file.metadata() or {}).get("note")
+        content = path.read_bytes()
+        tensors = from_bytes(content)
     except (SafetensorError, OSError) as problem:
         raise CheckpointError(
             f"{path}: truncated, or not a safetensors file ({problem}); get a fresh copy of it"
         ) from None
-    return tensors, json.loads(note) if note is not None else None
+    return dict(sorted(tensors.items())), _note_in(content[8 : 8 + _header_size(content)])
+
+
+def read_note(path: str | Path) -> dict | None:
+    """The note of a file, without its tensors; None if it has none, or there is no whole header."""
+    try:
+        with open(path, "rb") as file:
+            return _note_in(file.read(_header_size(file.read(8))))
+    except (OSError, ValueError):
+        return None
+
+
+def _header_size(start: bytes) -> int:
+    """How long the header of a safetensors file is, from the 8 bytes before it."""
+    return int.from_bytes(start[:8], "little")
+
+
+def _note_in(header: bytes) -> dict | None:
+    note = json.loads(header).get("__metadata__", {}).get("note")
+    return None if note is None else json.loads(note)
 
 
 def sha256(path: str | Path) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 from tqdm.auto import tqdm
 
 from bayeswind_lib import checkpoints, tunnels
-from bayeswind_lib.checkpoints.files import CheckpointError, write_atomically
+from bayeswind_lib.checkpoints.files import CheckpointError, read_note, write_atomically
 from bayeswind_lib.checkpoints.store import records_folder
 from bayeswind_lib.training.loop import STATE
 from bayeswind_lib.training.plans import Cell, cell
@@ -30,7 +30,6 @@ from bayeswind_lib.training.sweep import (
     owned,
     read_rows,
     runs_text,
-    saved_note,
     seconds_left,
     sweep,
     weights_of,
@@ -230,7 +229,7 @@ def _state(entry: Entry, folder: Path, done: dict[str, dict], pace: dict[str, fl
     one = entry.cell
     if one.key in done:
         return "done", f"{one.key}: {describe(done[one.key])}", 0.0
-    note, steps = saved_note(folder / "runs" / one.key / STATE), one.recipe.steps
+    note, steps = read_note(folder / "runs" / one.key / STATE), one.recipe.steps
     seconds = pace[one.name] * steps if one.name in pace else None
     if note and note["step"]:
         seconds = seconds_left(note)

@@ -23,12 +23,11 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import nn
 from tqdm.auto import tqdm
 
 from bayeswind_lib import checkpoints, tunnels
-from bayeswind_lib.checkpoints.files import check_writable, write_atomically
+from bayeswind_lib.checkpoints.files import check_writable, read_note, write_atomically
 from bayeswind_lib.scoring import MEASURES, Score, accuracy, score_episodes
 from bayeswind_lib.training import cluster, performance
 from bayeswind_lib.training.loop import STATE, Interrupted, train
@@ -301,15 +300,6 @@ class Progress:
             self.say(f"failed: {key}: {reason}")
 
 
-def saved_note(state: Path) -> dict | None:
-    """What a run's saved state says of it (step, seconds, recipe, curve), without its weights; None if there is none."""
-    try:
-        with safe_open(state, framework="pt") as file:
-            return json.loads(file.metadata()["note"])
-    except (OSError, SafetensorError):
-        return None
-
-
 def seconds_left(note: dict) -> float:
     """Seconds of training that a run still needs, at its pace so far."""
     return note["seconds"] / max(note["step"], 1) * (note["recipe"]["steps"] - note["step"])
@@ -317,7 +307,7 @@ def seconds_left(note: dict) -> float:
 
 def _saved_step(state: Path) -> str:
     """How far a run is, as its saved state says, and how long it still needs."""
-    note = saved_note(state)
+    note = read_note(state)
     if note is None:
         return "nothing saved yet"
     left = tqdm.format_interval(seconds_left(note))
