@@ -130,6 +130,7 @@ def gone(pids: list[int]) -> bool:
     return False
 
 
+@pytest.mark.weekly
 def test_the_loops_are_there_and_end_however_the_test_ends():
     """Chapters go behind them; they end with a failure inside, and with a test that is killed."""
     with pytest.raises(ZeroDivisionError), busy() as loops:
