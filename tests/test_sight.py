@@ -160,6 +160,11 @@ PALE = """(root, [SEEN, LEAST]) => {
 }"""
 
 
+# Names that two elements have, once all figures are there; those of theorems and exercises are their extensions'.
+TWICE = """() => { const names = [...document.querySelectorAll('[id]')].map(e => e.id).filter(name => !/^proof$|^(proof|exercise|solution)-content$/.test(name));
+  return names.filter((name, i) => names.indexOf(name) !== i); }"""
+
+
 def live_pages(site) -> list[str]:
     """Pages of the book with a live figure."""
     texts = {page.relative_to(site).as_posix(): page.read_text("utf-8") for page in pages(site)}
@@ -194,12 +199,12 @@ def window(browser, compressing_home):
 
 @pytest.fixture(scope="module")
 def looked(browser, compressing_home, site):
-    """{page: (what at_night, troubles and unseen found)}: a page is opened once, and looked at in this order."""
+    """{page: (what at_night, troubles, unseen and TWICE found)}: a page is opened once, and looked at in this order."""
     window, found = Reader(browser, compressing_home, "dark", "desktop"), {}
     window.page.emulate_media(reduced_motion="reduce")
     for name in live_pages(site):
         shown = opened(window, name)
-        found[name] = at_night(window, shown), troubles(window, shown), unseen(window, shown)
+        found[name] = at_night(window, shown), troubles(window, shown), unseen(window, shown), window.page.evaluate(TWICE)
         assert not window.seen.troubles, (name, window.seen.troubles)
     window.close()
     return found
@@ -290,6 +295,16 @@ def test_the_focus_is_marked_and_drawings_are_read_in_the_dark(looked):
 ])  # fmt: skip
 def test_a_focus_without_a_mark_and_pale_drawings_are_noticed(window, style, what):
     assert what in {told[1] for told in at_night(window, opened(window, CANARY, style))}
+
+
+def test_no_two_elements_have_one_name(looked):
+    assert (found := collect(looked, 3)) == {}, found
+
+
+def test_a_name_that_two_have_is_noticed(window):
+    opened(window, CANARY)
+    window.page.evaluate("document.querySelector('h1').parentElement.before(document.querySelector('h1').parentElement.cloneNode())")
+    assert len(window.page.evaluate(TWICE)) == 1
 
 
 def test_every_page_with_a_live_figure_was_looked_at(looked, site):

@@ -720,7 +720,10 @@
 
   // The machine of a playground, in an element that stands in it; an address that names its state sets the playground.
   function within(root, id, host) {
-    if (!machines.some((one) => one.id === "machine")) root.id = "machine";
+    if (!machines.some((one) => one.id === "machine")) {
+      document.getElementById("machine")?.removeAttribute("id"); // held the name, so that links lead somewhere before
+      root.id = "machine";
+    }
     machines.push(root);
     root.machine = new Machine(root, id, host.drawn.network, null, host);
     const linked = fromHash(location.hash);
