@@ -280,6 +280,7 @@ def test_bad_files_are_refused_with_path_and_reason(saved, spoil):
 
 REPLACE = """import itertools, os, sys
 path, *others = sys.argv[1:]
+print(flush=True)
 for one in itertools.cycle(others):
     os.link(one, path + ".part")
     os.replace(path + ".part", path)
@@ -291,8 +292,9 @@ def test_a_file_that_is_replaced_while_it_is_read_is_whole(tmp_path):
     path, *others = (tmp_path / f"{name}.safetensors" for name in ("state", "small", "large"))
     for size, other in enumerate(others, 1):
         files.write_tensors(other, {"x": torch.full((size * 1000,), float(size))}, {"size": size, "more": "x" * size})
-    os.link(others[0], path)
-    with subprocess.Popen([sys.executable, "-c", REPLACE, path, *others]) as writer:
+    os.link(others[1], path)  # not the first that replaces it: of two names of one file, the second would stay
+    with subprocess.Popen([sys.executable, "-c", REPLACE, path, *others], stdout=subprocess.PIPE) as writer:
+        writer.stdout.readline()
         try:
             for _ in range(2000):
                 tensors, note = files.read_tensors(path)
