@@ -15,7 +15,7 @@ import nbformat
 from _support import HANGS, Finished, run, run_python, single_threaded
 
 NBVAL = (
-    "-m", "pytest", "--nbval-lax", "-p", "no:cacheprovider", "-p", "no:xdist",
+    "-m", "pytest", "--nbval-lax", "-p", "no:cacheprovider", "-p", "nbval.plugin",
     "-o", "addopts=", "-q", "--no-header", "--tb=short",
     f"--nbval-kernel-startup-timeout={HANGS}", f"--nbval-cell-timeout={HANGS}",
 )  # fmt: skip
@@ -66,7 +66,7 @@ def nbval(paths: Iterable[Path], folder: Path, *, kernels: Path | None = None, e
     """
     report = Path(folder) / "nbval.xml"
     paths = [Path(path).resolve() for path in paths]
-    env = single_threaded() if env is None else env
+    env = (single_threaded() if env is None else env) | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     if kernels:
         kernel, env = ["--nbval-kernel-name=colab"], {**env, "JUPYTER_PATH": str(kernels.parent)}
     else:

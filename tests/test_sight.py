@@ -232,7 +232,7 @@ def troubles(window: Reader, shown: list, widths=WIDTHS) -> dict:
     for width in widths:
         window.page.evaluate(alone, width != widths[0])
         window.page.set_viewport_size({"width": width, "height": 800})
-        frames(window.page, 6)
+        frames(window.page, 4)
         words = window.page.evaluate(OVERFLOW)
         for figure in shown:
             words += [f"{name_of(figure)}: {w}" for w in [*figure.evaluate(CUT, SEEN), *figure.evaluate(COVERED, [CONTROLS, SEEN])]]

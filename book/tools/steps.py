@@ -140,12 +140,12 @@ def check(words: Sequence[str] = ()) -> int:
 
 def test(words: Sequence[str] = (), marks: str = "not weekly") -> int:
     """Build the book, then run every check that is not weekly."""
-    with ThreadPoolExecutor(1) as beside:  # what the language model waits for is the network
-        fetched = beside.submit(model)
+    with ThreadPoolExecutor(1) as beside:  # the model waits for the network
+        fetched, linted = beside.submit(model), beside.submit(lint)
         if code := html() or browser() or fetched.result():
             return code
     return told({
-        "make lint failed": lint,
+        "make lint failed": linted.result,
         "the notebooks are out of step": lambda: notebooks(["--check"]),
         "tests failed": lambda: pytest(words, marks),
     })  # fmt: skip
