@@ -26,7 +26,7 @@ from bayeswind_kernels import IMPORTS, Nursery
 
 LOG = logging.getLogger(__name__)
 # Seconds that a kernel may take to leave by itself: jupyter_client's 2.5 are few on a busy machine.
-LEAVES = 60.0
+LEAVES = 20.0
 # One thread a kernel: two kernels of two threads each are slower on two processors.
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 

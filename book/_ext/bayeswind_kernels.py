@@ -168,6 +168,12 @@ def become_kernel(arguments: list[str], cwd: str, env: dict[str, str]) -> None:
     np.random.seed()  # else every page would draw the same "random" numbers
     sys.argv = [LAUNCHER[1], *arguments]
     IPKernelApp.launch_instance(arguments, parent_handle=os.getppid(), log_level="ERROR")
+    # ipykernel stops this thread after the one that sends what was printed, and one kernel in fifty
+    # then waits ten seconds for something to be sent.
+    control = IPKernelApp.instance().control_thread
+    if control.is_alive():
+        control.stop()
+        control.join()
     threading._shutdown()
     atexit._run_exitfuncs()
     os._exit(0)
