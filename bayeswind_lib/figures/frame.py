@@ -262,7 +262,8 @@ def panels(axes, n: int, columns: int, height: float, **shared) -> list:
 
 def lay_out(figure) -> None:
     """Give the axes the places that drawing would give them, without drawing."""
-    figure.get_layout_engine().execute(figure)
+    if engine := figure.get_layout_engine():  # a figure without one stands as it was made
+        engine.execute(figure)
 
 
 def wrap_labels(figure) -> None:

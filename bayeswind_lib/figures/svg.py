@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from xml.etree import ElementTree
 
+from bayeswind_lib.figures.frame import lay_out
 from bayeswind_lib.figures.style import FAMILY, PALETTE, PIXELS, STYLE, matplotlib
 
 SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
@@ -55,9 +56,8 @@ def _drawn(figure, words: str) -> ElementTree.Element:
     stream, engine = io.BytesIO(), figure.get_layout_engine()
     settings = STYLE | {"svg.fonttype": "none", "svg.hashsalt": "bayeswind", "svg.id": None}
     with matplotlib().rc_context(settings):
-        if engine is not None:  # laid out here: `savefig` would draw everything once more for that
-            engine.execute(figure)
-            figure.set_layout_engine(None)
+        lay_out(figure)
+        figure.set_layout_engine(None)  # `savefig` would draw everything once more to lay it out
         figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
         figure.set_layout_engine(engine)
     text = stream.getvalue().decode()
