@@ -1,4 +1,4 @@
-"""Checks for chapter 2, "A tunnel whose truth we know".
+"""Checks for chapter 2, "A tunnel with a known answer".
 
 Every check states properties and tries them, first on small instances with a hint for each usual
 mistake, then (where the property is exact) on instances drawn with a fresh seed. What an answer is

@@ -1,4 +1,4 @@
-"""Checks for chapter 5, "Does a transformer filter?".
+"""Checks for chapter 5, "Does a transformer learn to filter?".
 
 What an answer is compared with is the definition itself, tried on random instances: the library's filter, curves
 that are averaged anew, forecasters that are asked again, chains that are drawn from what the reader designed.

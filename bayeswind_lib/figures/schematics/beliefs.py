@@ -56,7 +56,7 @@ def coverage(n_values: int = 6, n_left: int = 3) -> Drawing:
     """
     large = f"entropy error = KL = log_{{2}}({n_left + 1}/{n_left}) = {math.log2((n_left + 1) / n_left):.2f} bits"
     cases = (
-        ("the set holds all that is left, and one value more:", range(-1, n_left), large),
+        ("the set holds every value left, and one more:", range(-1, n_left), large),
         ("the set is of the right size and misses one:", range(-1, n_left - 1), "entropy error = 0 bits, but KL = ∞"),
     )
 
