@@ -16,6 +16,7 @@ SITE = ROOT / "_build" / "html"
 CHAPTERS = ROOT / "chapters"
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 HANGS = 1200  # seconds; no budget: what takes so long will never end, however busy the machine is
+STUCK = 240  # the same for one step of a browser: a name that a page no longer has is told within minutes
 
 
 def in_ci(environ: dict | None = None) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from _support import HANGS, in_ci
+from _support import STUCK, in_ci
 
 from tools import browser
 from tools.serving import compressing, served, slow_line  # noqa: F401 - tests take them from here
@@ -319,7 +319,7 @@ class Reader:
         self.context = browser.new_context(
             viewport=SIZES[size], color_scheme=scheme, service_workers="block"
         )
-        self.context.set_default_timeout(HANGS * 1000)
+        self.context.set_default_timeout(STUCK * 1000)
         self.seen, self.kinds = Seen(), {}  # and, by theme, the looks whose colours were compared
         self.page = self.context.new_page()
         self.page.on("request", self._on_request)  # a route would make each file wait for this process

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from _support import HANGS, ROOT, pages
+from _support import ROOT, STUCK, pages
 
 from bayeswind_lib.widgets import explorers
 
@@ -75,7 +75,7 @@ def explorer_opener(name: str, browser, folder: Path) -> Iterator[Callable]:
         context = browser.new_context(viewport={"width": width, "height": 900}, **settings)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(HANGS * 1000)
+        page.set_default_timeout(STUCK * 1000)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", lambda message: errors.append(message.text))
         page.on("request", lambda request: asked.append(request.url))

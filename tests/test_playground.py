@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import test_sight as sight
 import torch
-from _support import HANGS
+from _support import STUCK
 from _support_browser import AXE, OVERFLOW, frames, middle, served, swipe
 from _support_explorer import FOCUS, number
 from test_explorers import CROWDED
@@ -32,7 +32,7 @@ def opened(browser, tmp_path_factory):
     place = write_page(folder, [entry["file"] for entry in entries()])
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     page = context.new_page()
-    page.set_default_timeout(HANGS * 1000)
+    page.set_default_timeout(STUCK * 1000)
     page.on("request", lambda request: request.url.startswith(folder.as_uri()) or troubles.append(request.url))
     page.on("pageerror", lambda error: troubles.append(f"{error.stack}"))
     page.on("console", lambda message: troubles.append(message.text))

@@ -228,7 +228,7 @@ def test_a_bet_or_a_button_uncovers_and_the_browser_remembers(reader):
     reader.open(OTHER)
     found = box(reader, "ch5-border")
     assert covered(reader.page, "ch5-border") == 3 and "the divergence jumps from" not in heard(reader.page)
-    found.get_by_label("about twice").check()
+    found.get_by_role("radio").nth(1).check()
     found.get_by_role("button", name="Place the bet").click()
     assert covered(reader.page, "ch5-border") == 0 and covered(reader.page, "ch5-echo") == 3
     assert "the divergence jumps from" in heard(reader.page)
