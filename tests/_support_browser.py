@@ -33,6 +33,8 @@ RENDERED = """async () => {
   if (maths.length && ![...document.fonts].some(f => /Bayeswind Math/.test(f.family) && f.status === 'loaded')) return 'no formula is in its font';
   return '';
 }"""
+# The landing page's story begins a moment after its game: `audit` takes parts of the page out while axe looks.
+ALIVE = "() => !document.querySelector('.bw-scenes') || document.querySelector('.bw-alive .bw-scenes')"
 FORMULAS = "() => document.querySelectorAll('.math').length"
 # An element that sticks out is fine only inside something that the reader can scroll sideways.
 OVERFLOW = """() => {
@@ -349,6 +351,7 @@ class Reader:
         """Open a page of the site, wait until it is drawn, and start a new account of it."""
         self.seen = Seen()
         self.page.goto(self.home + path, wait_until="load")
+        self.page.wait_for_function(ALIVE)
         return self.look()
 
     def switch(self, scheme: str) -> Seen:
