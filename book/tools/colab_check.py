@@ -111,15 +111,18 @@ def run(
     alone.mkdir(parents=True)
     manager = kernel_manager(command or kernel_command(), folder / "kernels")
     where = {"metadata": {"path": str(alone)}}
-    client = NotebookClient(notebook, km=manager, timeout=TIMEOUT, resources=where)
+    begun = []  # counted here: a kernel that dies at once may not tell that its cell began
+    client = NotebookClient(
+        notebook, km=manager, timeout=TIMEOUT, resources=where,
+        on_cell_execute=lambda cell, cell_index: begun.append(cell_index),
+    )
     client.owns_km = True  # or it would leave the kernel, which holds half a gigabyte, running
     code = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()]
     start, failed, error = time.perf_counter(), None, ""
     try:
         client.execute(env=dict(os.environ if env is None else env))
     except (CellExecutionError, CellTimeoutError, DeadKernelError, RuntimeError) as problem:
-        failed = sum(cell.execution_count is not None for cell in code)  # it has one when it begins
-        error = tail(problem)
+        failed, error = len(begun), tail(problem)
     return Outcome(name, len(code), round(time.perf_counter() - start, 1), failed, error)
 
 
