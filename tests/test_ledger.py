@@ -23,7 +23,7 @@ from bayeswind_lib.checkpoints import store
 from bayeswind_lib.ledger import page, trained
 from bayeswind_lib.ledger.claims import FILE, Claim, half_unit, load_claims
 from bayeswind_lib.experiments import ablation, beliefs, bijection_baselines, diagnostics, facts, gradient, hmm_baselines, progress, recall_baselines, regression_baselines, settling
-from bayeswind_lib.ledger.status import STATUSES, Evidence, Null, judge
+from bayeswind_lib.ledger.status import STATUSES, Evidence, Null, gather, judge
 from bayeswind_lib.ledger.trained import PLANS, cells
 
 NAMES = {
@@ -449,6 +449,44 @@ def test_what_was_picked_after_looking_is_partly_and_networks_that_disagree_sett
     assert status == "not settled" and reason.endswith("do not agree: 0.5, 0.3")
     undecided = dataclasses.replace(plain, published="0.9", cannot_refute="the base is unknown")
     assert judge(undecided, Evidence(0.5, None, null, controls=ENOUGH)) == ("not settled", "smaller than published, but the base is unknown")
+
+
+OTHERS = {"rate 0.001": 0.3, "rate 0.002": 0.35, "rate 0.004": 0.2, "doubled": 0.4}
+
+
+@pytest.mark.parametrize(
+    ("tried", "status", "words"),
+    [
+        (OTHERS, "not reproduced", "and so it is at 3 other learning rates and after twice the updates"),
+        (OTHERS | {"rate 0.004": 0.6}, "not settled", "smaller than published, but with another recipe (rate 0.004) it is 0.6"),
+        (OTHERS | {"doubled": 0.5}, "not settled", "another recipe (doubled) it is 0.5"),
+        ({run: value for run, value in OTHERS.items() if run != "doubled"}, "not settled", "1 of at least 4 learning rates"),
+        ({run: value for run, value in OTHERS.items() if run != "rate 0.001"}, "not settled", "1 of at least 4 learning rates"),
+    ],
+)
+def test_what_a_probe_reads_counts_if_networks_at_other_rates_and_of_twice_the_budget_read_it_too(tried, status, words):
+    claim = dataclasses.replace(RECORD_ROW, test="at_least", band=None, published="0.5", preset="paper")
+    null = Null(0.1, 0.1, 0.1, 20, "n")
+    found = judge(claim, Evidence(0.4, None, null, tried=tried))
+    assert found[0] == status and words in found[1]
+    assert judge(claim, Evidence(0.6, None, null, tried=tried))[0] == "reproduced"  # a success needs none of it
+    unknown = dataclasses.replace(claim, cannot_refute="the base is unknown")
+    assert judge(unknown, Evidence(0.4, None, null, tried=tried))[0] == "not settled"
+
+
+@pytest.mark.parametrize(("doubled", "status"), [(1.9, "reproduced"), (0.2, "not settled")])
+def test_a_published_failure_holds_if_networks_at_other_rates_and_of_twice_the_budget_fail_too(doubled, status):
+    claim = dataclasses.replace(RECORD_ROW, test="fails", band=[1.8, 1.9], fails_above=0.5, published="1.85", preset="paper")
+    tried = {"rate 0.001": 1.7, "rate 0.002": 1.8, "rate 0.004": 3.0, "doubled": doubled}
+    assert judge(claim, Evidence(1.85, None, NULL, tried=tried))[0] == status
+
+
+def test_other_runs_of_the_network_that_was_opened_are_read_from_its_record():
+    claim = dataclasses.replace(RECORD_ROW, record="probe_x", key="trained/share", opens={"one": [0]}, null={"record": "probe_x", "key": "noise/share"})
+    record = {"device": "d", "commit": "c", "trained": {"share": 0.4}}
+    record["tried"] = {"one": {"doubled": {"trained": {"share": 0.3}}, "rate 0.1": {"trained": {}}}, "two": {"doubled": {"trained": {"share": 9.0}}}}
+    assert gather(claim, {"probe_x": record}).tried == {"doubled": 0.3 * claim.scale}
+    assert gather(dataclasses.replace(claim, opens={"one": [0], "two": [0]}), {"probe_x": record}).tried == {}
 
 
 def test_printed_ranges_count_from_end_to_end():

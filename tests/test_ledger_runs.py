@@ -17,7 +17,7 @@ from _support import ROOT
 import bayeswind_lib as bw
 from bayeswind_lib.ledger import architectures, baselines, store, trained
 from bayeswind_lib.ledger.claims import load_claims
-from bayeswind_lib.ledger.status import controls_suffice, gather, judge
+from bayeswind_lib.ledger.status import Null, controls_suffice, gather, judge
 from bayeswind_lib.training.plans import PLANS, plan
 
 FIELDS = ("optimiser", "learning_rate", "matrix_learning_rate", "supervision", "steps", "batch_size")
@@ -384,6 +384,27 @@ def test_steps_of_longer_inputs_come_from_rows_too(monkeypatch):
     assert gather(own, {}).value == pytest.approx(0.1)
     row.pop("scores")
     assert gather(longer, {}).value is None
+
+
+def test_a_score_beyond_the_trained_length_counts_if_other_rates_and_twice_the_budget_have_it_too():
+    claims = {claim.id: claim for claim in load_claims()}
+    queued = [cell for cell in trained.cells("queue") if cell.name == "hmm-transformer" and cell.recipe.seed == 0]
+    plain_cell = dataclasses.replace(queued[0], recipe=trained.plain_recipes()["hmm-transformer"])
+    long = {"per_position": {}, "per_position_se": {}, "longer": {"30": {"entropy_mae": 0.04, "entropy_mae_se": 1e-4}}}
+    rows = [row(cell, scores=long, **{name: getattr(cell.recipe, name) for name in FIELDS}) for cell in (plain_cell, *queued)]
+    rows[-1]["kl"] = 0.5 * rows[0]["kl"]  # so that the divergence alone settles nothing
+
+    def status(rows: list[dict], id: str = "hmm-transformer-guide-k30") -> tuple[str, str]:
+        claim = claims[id]
+        records = {name: store.read(name) for name in baselines.RECORDS.values()} | {"queue": {"runs": rows}}
+        found = gather(claim, records)
+        return judge(claim, dataclasses.replace(found, null=Null(1.0, 0.9, 1.1, 20, "n")))
+
+    assert status(rows)[0] == "not reproduced" and "other learning rates and after twice the updates" in status(rows)[1]
+    assert status([one for one in rows if one["steps"] == rows[0]["steps"]])[0] == "not settled"
+    good = [one | {"scores": long | {"longer": {"30": {"entropy_mae": 0.001, "entropy_mae_se": 1e-4}}}} for one in rows]
+    assert status([*rows[:-1], good[-1]])[0] == "not settled" and "(doubled) it is 0.001" in status([*rows[:-1], good[-1]])[1]
+    assert status(rows, "hmm-transformer-guide-k20")[0] == "not settled"  # what training lowers: a longer run may get there
 
 
 def test_shares_are_the_published_numbers_over_their_own_reference_points():

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bayeswind_lib.checkpoints import store
 from bayeswind_lib.ledger.claims import Claim
-from bayeswind_lib.ledger.status import STATUSES, Evidence, gather, judge_without_null
+from bayeswind_lib.ledger.status import GRANTED, STATUSES, Evidence, gather, judge_without_null
 
 PUBLISHED = ("paper", "code", "replication")  # kinds of rows with a number that somebody printed
 PAPERS = ("Paper I", "Paper II", "Paper III", "the recurrence", "other authors")
@@ -111,8 +111,7 @@ def under_null(claim: Claim, evidence: Evidence) -> str | None:
     if claim.missing or claim.test == "fails" or null.value is None or evidence.value is None:
         return None
     instead = dataclasses.replace(
-        evidence, value=null.value, shares=(), rescued=None, finished=True, check=None, others=(),
-        controls={"learning_rates": [1, 2, 3, 4], "kl": 1.0, "kl_doubled": 1.0},
+        evidence, value=null.value, shares=(), rescued=None, finished=True, check=None, others=(), controls=GRANTED,
     )
     return judge_without_null(claim, instead)[0]
 

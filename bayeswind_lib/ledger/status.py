@@ -7,7 +7,9 @@ A status is one of
                   number; or a success whose reading was picked after looking
   not reproduced  outside. That a network falls short, or what is found inside it, counts only if its
                   schedule ended, it is the best of at least 4 learning rates, and doubling the budget
-                  moved its KL by < 10 %; at classroom size it never counts against a published success
+                  moved its KL by < 10 %; of what the loss does not ask for, it counts as well if networks
+                  at 3 other rates and one of twice the budget read the same way (see `judge`); at
+                  classroom size it never counts against a published success
   not settled     no finished run yet, or one falls short without that evidence
   needs public weights  the model can be had from a model hub; one command settles the row
   not testable    an ingredient is missing that nobody can supply; the row names it
@@ -15,6 +17,7 @@ A status is one of
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import re
@@ -33,6 +36,7 @@ SAMPLE_ERRORS = 4.0  # standard errors between a published sampled value and our
 NEAR = 2.0  # times the highest value that counts: so far a network is "partly" there
 MIN_DEALS = 20  # ways to deal out the seeds of two networks: 3 and 3 have so many
 DEALT = ("flipped/", "dealt_seeds/", "dealt_runs/")  # nulls that deal out or exchange the same runs
+GRANTED = {"learning_rates": [1, 2, 3, 4], "kl": 1.0, "kl_doubled": 1.0}  # as if all controls were there
 MATCHED = 0.10  # by how much parameters and episodes of two networks may differ in a fair ratio
 
 
@@ -65,6 +69,8 @@ class Evidence:
         rescued: the best score among the finished runs at other rates or of twice the budget.
         smaller: what a network of classroom size scores, where one of the published size is lacking.
         others: the same number from the other networks that the claim's `also` names.
+        tried: the same number from runs at other rates ("rate 0.01") and of twice the budget ("doubled"), where
+            it is no score that training lowers: something inside a network, or beyond what it was trained on.
     """
 
     value: float | None = None
@@ -81,6 +87,7 @@ class Evidence:
     rescued: float | None = None
     smaller: dict | None = None
     others: tuple[float, ...] = ()
+    tried: dict[str, float] = field(default_factory=dict)
 
 
 def gather(claim: Claim, records: dict[str, dict | None]) -> Evidence:
@@ -112,7 +119,7 @@ def _from_record(claim: Claim, records: dict) -> Evidence:
     return Evidence(
         value * claim.scale, _scaled(error, claim.scale), _null(claim, records),
         tuple({"seed": seed} | about for seed in seeds or [None]),
-        controls=_controls_of_opened(claim, records), others=_others(claim, record),
+        controls=_controls_of_opened(claim, records), others=_others(claim, record), tried=_tried_inside(claim, record),
         check=_scaled(check, claim.scale), check_se=_scaled(check_se, claim.scale),
         published_se=_scaled(published_se, claim.scale),
     )
@@ -125,6 +132,25 @@ def _controls_of_opened(claim: Claim, records: dict) -> dict:
     rows = trained.all_rows(records)
     found = [trained.controls(name, rows) for name in claim.opens]
     return next((one for one in found if not controls_suffice(one)[0]), found[0] if found else {})
+
+
+def _tried_inside(claim: Claim, record: dict) -> dict[str, float]:
+    """What a probe reads in other runs of the one network that it opened; a record keeps them under tried/NAME/RUN."""
+    runs = lookup(record, f"tried/{next(iter(claim.opens))}") if len(claim.opens) == 1 else None
+    found = {run: _number(lookup(entry, claim.key)) for run, entry in (runs or {}).items()}
+    return {run: value * claim.scale for run, value in found.items() if value is not None}
+
+
+def _tried_beyond(claim: Claim, records: dict) -> dict[str, float]:
+    """What other runs of a network score on inputs longer than those of its training."""
+    found = {}
+    for row in trained.all_rows(records) if claim.length else ():
+        kind = trained.kind_of(row) if row["name"] == claim.network and row.get("schedule_ended") else None
+        if kind in ("rate", "doubled") and "scores" in row and claim.length > row["tunnel_config"]["length"]:
+            value = _score_in_detail(row | {"scores": row | row["scores"]}, claim)[0]
+            if value is not None:
+                found[kind if kind == "doubled" else f"rate {trained.rate_of(row):g}"] = value * claim.scale
+    return found
 
 
 def _others(claim: Claim, record: dict) -> tuple[float, ...]:
@@ -150,7 +176,7 @@ def _from_networks(claim: Claim, records: dict) -> Evidence:
         shares=tuple(row["measured"] / base for row in rows),
         finished=all(row["schedule_ended"] for row in rows + base_rows),
         controls=trained.controls(claim.network, trained.all_rows(records)),
-        rescued=_rescued(claim, base, records),
+        rescued=_rescued(claim, base, records), tried={} if claim.over else _tried_beyond(claim, records),
     )
 
 
@@ -355,7 +381,32 @@ def _divided(null: Null, by: float) -> Null:
 
 
 def judge(claim: Claim, evidence: Evidence) -> tuple[str, str]:
-    """The status of a claim and the reason for it."""
+    """The status of a claim and the reason for it.
+
+    Where a failure lacks nothing but the controls of `controls_suffice`, it counts as well if every run at
+    another rate (3 or more) and the one of twice the budget fails too: a direct look at what those rules can only
+    infer from the loss. It takes readings that training does not lower (`Evidence.tried`).
+    """
+    status, reason = _judge(claim, evidence)
+    if status != "not settled" or not _tried_enough(evidence.tried):
+        return status, reason
+    failed = ("reproduced", "partly") if claim.test == "fails" else ("not reproduced",)
+    granted = dataclasses.replace(evidence, controls=GRANTED)
+    wanted, why = _judge(claim, granted)
+    if wanted not in failed:
+        return status, reason
+    for run, value in evidence.tried.items():
+        found, _ = _judge(claim, dataclasses.replace(granted, value=value, others=(), shares=(), rescued=None))
+        if found not in failed:
+            return "not settled", f"{why}, but with another recipe ({run}) it is {value:.3g}"
+    return wanted, f"{why}, and so it is at {len(evidence.tried) - 1} other learning rates and after twice the updates"
+
+
+def _tried_enough(tried: dict[str, float]) -> bool:
+    return "doubled" in tried and len(tried) >= MIN_LEARNING_RATES
+
+
+def _judge(claim: Claim, evidence: Evidence) -> tuple[str, str]:
     status, reason = judge_without_null(claim, evidence)
     alone = claim.test in ("digits", "samples", "fails") or claim.kind == "reference" or claim.of_null
     if alone or status not in ("reproduced", "partly"):
