@@ -451,6 +451,11 @@ def test_what_was_picked_after_looking_is_partly_and_networks_that_disagree_sett
     assert judge(undecided, Evidence(0.5, None, null, controls=ENOUGH)) == ("not settled", "smaller than published, but the base is unknown")
 
 
+def alone(tried: dict[str, float]) -> dict:
+    """Readings of other runs without a null of their own."""
+    return {run: (value, Null()) for run, value in tried.items()}
+
+
 OTHERS = {"rate 0.001": 0.3, "rate 0.002": 0.35, "rate 0.004": 0.2, "doubled": 0.4}
 
 
@@ -467,26 +472,39 @@ OTHERS = {"rate 0.001": 0.3, "rate 0.002": 0.35, "rate 0.004": 0.2, "doubled": 0
 def test_what_a_probe_reads_counts_if_networks_at_other_rates_and_of_twice_the_budget_read_it_too(tried, status, words):
     claim = dataclasses.replace(RECORD_ROW, test="at_least", band=None, published="0.5", preset="paper")
     null = Null(0.1, 0.1, 0.1, 20, "n")
-    found = judge(claim, Evidence(0.4, None, null, tried=tried))
+    found = judge(claim, Evidence(0.4, None, null, tried=alone(tried)))
     assert found[0] == status and words in found[1]
-    assert judge(claim, Evidence(0.6, None, null, tried=tried))[0] == "reproduced"  # a success needs none of it
+    assert judge(claim, Evidence(0.6, None, null, tried=alone(tried)))[0] == "reproduced"  # a success needs none of it
     unknown = dataclasses.replace(claim, cannot_refute="the base is unknown")
-    assert judge(unknown, Evidence(0.4, None, null, tried=tried))[0] == "not settled"
+    assert judge(unknown, Evidence(0.4, None, null, tried=alone(tried)))[0] == "not settled"
 
 
 @pytest.mark.parametrize(("doubled", "status"), [(1.9, "reproduced"), (0.2, "not settled")])
 def test_a_published_failure_holds_if_networks_at_other_rates_and_of_twice_the_budget_fail_too(doubled, status):
     claim = dataclasses.replace(RECORD_ROW, test="fails", band=[1.8, 1.9], fails_above=0.5, published="1.85", preset="paper")
     tried = {"rate 0.001": 1.7, "rate 0.002": 1.8, "rate 0.004": 3.0, "doubled": doubled}
-    assert judge(claim, Evidence(1.85, None, NULL, tried=tried))[0] == status
+    assert judge(claim, Evidence(1.85, None, NULL, tried=alone(tried)))[0] == status
 
 
-def test_other_runs_of_the_network_that_was_opened_are_read_from_its_record():
+def test_a_run_that_was_tried_is_read_against_its_own_null():
+    claim = dataclasses.replace(RECORD_ROW, test="at_least", band=None, published="0.2", preset="paper")
+    plain, own = Null(0.5, 0.4, 0.6, 20, "n"), Null(0.1, 0.05, 0.15, 20, "n")  # large enough, and no larger than its null
+    assert judge(claim, Evidence(0.5, None, plain, tried=alone(OTHERS)))[0] == "not reproduced"
+    beyond = alone(OTHERS) | {"doubled": (0.4, own)}
+    assert judge(claim, Evidence(0.5, None, plain, tried=beyond))[0] == "not settled"
+
+
+def test_other_runs_of_the_network_that_was_opened_are_read_from_their_record():
     claim = dataclasses.replace(RECORD_ROW, record="probe_x", key="trained/share", opens={"one": [0]}, null={"record": "probe_x", "key": "noise/share"})
-    record = {"device": "d", "commit": "c", "trained": {"share": 0.4}}
-    record["tried"] = {"one": {"doubled": {"trained": {"share": 0.3}}, "rate 0.1": {"trained": {}}}, "two": {"doubled": {"trained": {"share": 9.0}}}}
-    assert gather(claim, {"probe_x": record}).tried == {"doubled": 0.3 * claim.scale}
-    assert gather(dataclasses.replace(claim, opens={"one": [0], "two": [0]}), {"probe_x": record}).tried == {}
+    draws = {"low": 1.0, "null": 2.0, "high": 3.0, "draws": 20}
+    one = {"doubled": {"probe_x": {"trained": {"share": 0.3}, "noise": {"share": draws}}}, "rate 0.1": {"probe_x": {"trained": {}}}}
+    records = {
+        "probe_x": {"device": "d", "commit": "c", "trained": {"share": 0.4}},
+        "probe_tried": {"networks": {"one": one, "two": {"doubled": {"probe_x": {"trained": {"share": 9.0}}}}}},
+    }
+    found = gather(claim, records).tried
+    assert set(found) == {"doubled"} and found["doubled"][0] == 0.3 * claim.scale and found["doubled"][1].high == 3.0
+    assert gather(dataclasses.replace(claim, opens={"one": [0], "two": [0]}), records).tried == {}
 
 
 def test_printed_ranges_count_from_end_to_end():

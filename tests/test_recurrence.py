@@ -287,32 +287,11 @@ def test_the_ledger_asks_for_the_mean_of_the_seeds():
     assert found["ablated"]["read"] == 1.0 and found["p31"] == {}
 
 
-def test_a_trial_at_another_rate_takes_no_network_s_place_and_the_longest_run_comes_last(monkeypatch):
-    named = [cell for cell in programs.cells() if cell.name == "recurrence-transformer-train" and cell.recipe.seed == 0]
-    steps = [cell.recipe.steps for cell in named]
-    assert steps == sorted(steps) and steps[-1] == 2 * steps[0]
-    kinds = [programs.run_of(cell) for cell in named]
-    assert kinds.count("") == kinds.count("doubled") == 1 and sum(kind.startswith("rate ") for kind in kinds) >= 3
-    ended = [(cell, {"name": cell.name}) for cell in named]
-    monkeypatch.setattr(programs, "ended_cells", lambda cells, runs: ended)
-    monkeypatch.setattr(programs, "weights_of", lambda row, runs: None)
-    monkeypatch.setattr(programs.checkpoints, "load_file", lambda path: None)
-    monkeypatch.setattr(programs, "about", lambda row: {})
-    read = iter((0.3, 0.2, 0.1))
-    monkeypatch.setattr(programs, "split", lambda network, config, n: {"train": next(read), "held_out": 1.0})
-    found, others = programs.trained(10, 2, "no folder", "runs")
-    assert found["p17"]["train"] == 0.2 and others == {}  # the second of two that were read: no rate is among them
-
-
-def test_runs_that_were_tried_beside_an_opened_network_are_read_in_the_ledger_s_form(monkeypatch):
-    named = [cell for cell in programs.cells() if cell.name == "recurrence-transformer-horizon" and cell.recipe.seed == 0]
-    monkeypatch.setattr(programs, "ended_cells", lambda cells, runs: [(cell, {}) for cell in named])
-    monkeypatch.setattr(programs, "weights_of", lambda row, runs: None)
-    monkeypatch.setattr(programs.checkpoints, "load_file", lambda path: None)
-    monkeypatch.setattr(programs, "about", lambda row: {"key": "k"})
-    monkeypatch.setattr(programs, "opened", lambda network, config, n, draws: {"inside": 0.1, "outside": 2.0, "rescue": {"block_1": 0.5}})
-    found, others = programs.trained(10, 2, "no folder", "runs")
-    assert found["rescue"]["block_1"] == 0.5 and set(found["runs"]) == {"horizon"}
-    tried = others["recurrence-transformer-horizon"]
-    assert "doubled" in tried and sum(run.startswith("rate ") for run in tried) >= 3
-    assert all(one["trained"]["rescue"] == {"block_1": 0.5} and one["key"] == "k" for one in tried.values())
+def test_a_trial_at_another_rate_takes_no_network_s_place_and_the_longest_run_comes_last():
+    queued = [entry.cell for entry in programs.queue.entries()]
+    for name, twice in (("recurrence-transformer-train", True), ("recurrence-transformer-horizon", False)):
+        named, cells = ([cell for cell in some if cell.name == name] for some in (queued, programs.plain_cells()))
+        assert len({cell.recipe.learning_rate for cell in named}) >= 4 and len({cell.recipe.learning_rate for cell in cells}) == 1
+        steps = [cell.recipe.steps for cell in cells]
+        assert steps == sorted(steps) and (steps[-1] == 2 * steps[0]) == twice  # what is opened is one network of one budget
+    assert cells[0].recipe.learning_rate == pytest.approx(0.005)  # of five rates the one that was best

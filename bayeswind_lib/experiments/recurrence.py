@@ -5,8 +5,7 @@ entropy after k symbols, by formula; under `sampled` the same from sampled progr
 of the reference predictors (`kl_ruled`: from the third symbol on). `null`: the uniform guess, draw by draw. `independent`: the constants
 where there is no rule at all.
 
-trained: what networks of published size do. tried: by network and run, what is inside others of them: trained at another rate,
-or with twice the updates. They lie in the folder of the queue, which only `--runs` brings; without it
+trained: what networks of published size do. They lie in the folder of the queue, which only `--runs` brings; without it
 what is stored is kept:
 
     python -m bayeswind_lib queue --folder FOLDER --only recurrence
@@ -111,10 +110,10 @@ def measure(n_episodes: int, draws: int, records: str | Path | None = None, runs
             "beginnings": modulus * (modulus - 1) * modulus,
             "held_out": int((recurrence.buckets(modulus) == 0).sum()),
         }
-    networks, others = trained(n_episodes, draws, records, runs)
+    networks = trained(n_episodes, draws, records, runs)
     opened_one = networks["runs"].get("horizon", {}).get("0")
     return {
-        "tasks": tasks, "independent": {task: one["independent"] for task, one in tasks.items()}, "trained": networks, "tried": others,
+        "tasks": tasks, "independent": {task: one["independent"] for task, one in tasks.items()}, "trained": networks,
         "shuffled": {"rescue": opened_one["rescue"]["dealt"]} if opened_one else {},
     }
 
@@ -122,37 +121,27 @@ def measure(n_episodes: int, draws: int, records: str | Path | None = None, runs
 # ---- trained networks
 
 
-def trained(n: int, draws: int, records: str | Path | None, runs: str | Path | None) -> tuple[dict, dict]:
-    """By label and seed what every network does, under "runs", and of all seeds together what the ledger asks for; and what is in the
-    runs that were tried beside one that is opened, in the same form."""
-    stored = store.read("probe_recurrence", records) or {}
-    found, others = dict(stored.get("trained", {}).get("runs", {})), dict(stored.get("tried", {}))
-    for cell, row in ended_cells(cells(), runs):  # of one network that is not opened the longest run is kept
-        config, how = cell.recipe.tunnel_config, run_of(cell)
-        horizon, seed = config.get("horizon"), str(cell.recipe.seed)
-        if not horizon and how.startswith("rate"):
-            continue
-        network = checkpoints.load_file(weights_of(row, runs))
-        measured = about(row) | (opened(network, config, n, draws) if horizon else split(network, config, n))
+def trained(n: int, draws: int, records: str | Path | None, runs: str | Path | None) -> dict:
+    """By label and seed what every network does, under "runs"; and of all seeds together what the ledger asks for."""
+    found = dict(((store.read("probe_recurrence", records) or {}).get("trained") or {}).get("runs", {}))
+    for cell, row in ended_cells(plain_cells(), runs):  # of a network that is not opened the longest run is kept
+        network, config = checkpoints.load_file(weights_of(row, runs)), cell.recipe.tunnel_config
+        measured = opened(network, config, n, draws) if config.get("horizon") else split(network, config, n)
         label = cell.name.removeprefix("recurrence-transformer").strip("-") or "integer"
-        if horizon and how:
-            others.setdefault(cell.name, {})[how] = about(row) | {"trained": asked({label: {seed: measured}})}
-        else:
-            found.setdefault(label, {})[seed] = measured
-    return {"runs": found} | asked(found), others
+        found.setdefault(label, {})[str(cell.recipe.seed)] = about(row) | measured
+    return {"runs": found} | asked(found)
 
 
-def cells() -> list[Cell]:
-    """The cells of the queue in this tunnel, the shortest first."""
-    found = [entry.cell for entry in queue.entries() if entry.cell.recipe.tunnel == "recurrence" and entry.cell.preset == "paper"]
-    return sorted(found, key=lambda cell: cell.recipe.steps)
+def plain_cells() -> list[Cell]:
+    """The cells of the queue in this tunnel at the rate that a name's plain cell has, the shortest first: no trial of another rate.
 
-
-def run_of(cell: Cell) -> str:
-    """What a cell is beside the first of its name in the queue: "" as that one, "rate 0.003", "doubled", or both of these."""
-    first = next(entry.cell.recipe for entry in queue.entries() if entry.cell.name == cell.name)
-    rate = "" if cell.recipe.learning_rate == first.learning_rate else f"rate {cell.recipe.learning_rate:g}"
-    return " ".join(part for part in (rate, "doubled" if cell.recipe.steps == 2 * first.steps else "") if part)
+    Of a network that is opened no longer run either: it is read beside the plain one, in the record `probe_tried`.
+    """
+    entries = [entry for entry in queue.entries() if entry.cell.recipe.tunnel == "recurrence" and entry.cell.preset == "paper"]
+    plain = {entry.cell.name: entry.cell.recipe for entry in reversed(entries) if entry.plain}
+    cells = [entry.cell for entry in entries if entry.cell.recipe.learning_rate == plain[entry.cell.name].learning_rate]
+    kept = [cell for cell in cells if not cell.recipe.tunnel_config.get("horizon") or cell.recipe.steps == plain[cell.name].steps]
+    return sorted(kept, key=lambda cell: cell.recipe.steps)
 
 
 def asked(found: dict) -> dict:

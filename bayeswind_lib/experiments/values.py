@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from torch import nn
 
 from bayeswind_lib import checkpoints, stats, tunnels
 from bayeswind_lib.probes import axes, nulls, values
@@ -44,7 +45,7 @@ def measure(n_episodes: int, draws: int, names: tuple[str, ...] = NAMES) -> dict
     for listed in checkpoints.shipped():
         if listed["name"] in names:
             seeds = found["networks"].setdefault(listed["name"], {})
-            seeds[str(listed["seed"])] = of_network(listed["name"], listed["seed"], n_episodes, draws)
+            seeds[str(listed["seed"])] = of_model(checkpoints.load(listed["name"], listed["seed"]), n_episodes, draws)
     return found | ledger_values(found["networks"])
 
 
@@ -57,9 +58,8 @@ def _walks(draws: int) -> dict:
     return found
 
 
-def of_network(name: str, seed: int, n_episodes: int, draws: int) -> dict:
+def of_model(model: nn.Module, n_episodes: int, draws: int) -> dict:
     """Everything about one network."""
-    model = checkpoints.load(name, seed)
     tunnel = tunnels.build(model.record["tunnel"], model.record["tunnel_config"])
     fit, held = (tunnel.sample(n_episodes, rng_for(tunnel, stream)) for stream in (700, 701))
     few = tunnel.sample(min(n_episodes, COPY_EPISODES), rng_for(tunnel, 702))

@@ -113,7 +113,7 @@ def _row(claim: Claim, evidence: Evidence, records: dict) -> dict:
         "measured": evidence.value, "standard_error": evidence.standard_error,
         "seeds": [run["seed"] for run in evidence.runs if run["seed"] is not None], "preset": claim.preset,
         "random_seed": (records.get(claim.record) or {}).get("seed") if claim.record else None,
-        "test": claim.test, "note": claim.note, "also": list(evidence.others), "tried": evidence.tried,
+        "test": claim.test, "note": claim.note, "also": list(evidence.others), "tried": {run: value for run, (value, _) in evidence.tried.items()},
         "null": null.value, "null_low": null.low, "null_high": null.high, "draws": null.draws,
         "null_what": null.what, "status": status, "reason": reason,
         "band": [low, high], "rule": claim.rule, "how": claim.how, "read_against": claim.read_against,

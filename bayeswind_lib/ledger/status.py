@@ -69,8 +69,9 @@ class Evidence:
         rescued: the best score among the finished runs at other rates or of twice the budget.
         smaller: what a network of classroom size scores, where one of the published size is lacking.
         others: the same number from the other networks that the claim's `also` names.
-        tried: the same number from runs at other rates ("rate 0.01") and of twice the budget ("doubled"), where
-            it is no score that training lowers: something inside a network, or beyond what it was trained on.
+        tried: the same number from runs at other rates ("rate 0.01") and of twice the budget ("doubled"), each with a
+            null of its own if it has one, where it is no score that training lowers: something inside a network, or
+            beyond what it was trained on.
     """
 
     value: float | None = None
@@ -87,7 +88,7 @@ class Evidence:
     rescued: float | None = None
     smaller: dict | None = None
     others: tuple[float, ...] = ()
-    tried: dict[str, float] = field(default_factory=dict)
+    tried: dict[str, tuple[float, Null]] = field(default_factory=dict)
 
 
 def gather(claim: Claim, records: dict[str, dict | None]) -> Evidence:
@@ -119,7 +120,7 @@ def _from_record(claim: Claim, records: dict) -> Evidence:
     return Evidence(
         value * claim.scale, _scaled(error, claim.scale), _null(claim, records),
         tuple({"seed": seed} | about for seed in seeds or [None]),
-        controls=_controls_of_opened(claim, records), others=_others(claim, record), tried=_tried_inside(claim, record),
+        controls=_controls_of_opened(claim, records), others=_others(claim, record), tried=_tried_inside(claim, records),
         check=_scaled(check, claim.scale), check_se=_scaled(check_se, claim.scale),
         published_se=_scaled(published_se, claim.scale),
     )
@@ -134,14 +135,18 @@ def _controls_of_opened(claim: Claim, records: dict) -> dict:
     return next((one for one in found if not controls_suffice(one)[0]), found[0] if found else {})
 
 
-def _tried_inside(claim: Claim, record: dict) -> dict[str, float]:
-    """What a probe reads in other runs of the one network that it opened; a record keeps them under tried/NAME/RUN."""
-    runs = lookup(record, f"tried/{next(iter(claim.opens))}") if len(claim.opens) == 1 else None
-    found = {run: _number(lookup(entry, claim.key)) for run, entry in (runs or {}).items()}
-    return {run: value * claim.scale for run, value in found.items() if value is not None}
+def _tried_inside(claim: Claim, records: dict) -> dict[str, tuple[float, Null]]:
+    """What the probe reads in other runs of the one network that it opened, from the record `probe_tried`."""
+    runs = lookup(records.get("probe_tried"), f"networks/{next(iter(claim.opens))}") if len(claim.opens) == 1 else None
+    found = {}
+    for run, entry in (runs or {}).items():
+        value = _number(lookup(entry, f"{claim.record}/{claim.key}"))
+        if value is not None:
+            found[run] = (value * claim.scale, _null(claim, {claim.null.get("record"): entry.get(claim.null.get("record"))}))
+    return found
 
 
-def _tried_beyond(claim: Claim, records: dict) -> dict[str, float]:
+def _tried_beyond(claim: Claim, records: dict) -> dict[str, tuple[float, Null]]:
     """What other runs of a network score on inputs longer than those of its training."""
     found = {}
     for row in trained.all_rows(records) if claim.length else ():
@@ -149,7 +154,7 @@ def _tried_beyond(claim: Claim, records: dict) -> dict[str, float]:
         if kind in ("rate", "doubled") and "scores" in row and claim.length > row["tunnel_config"]["length"]:
             value = _score_in_detail(row | {"scores": row | row["scores"]}, claim)[0]
             if value is not None:
-                found[kind if kind == "doubled" else f"rate {trained.rate_of(row):g}"] = value * claim.scale
+                found[kind if kind == "doubled" else f"rate {trained.rate_of(row):g}"] = value * claim.scale, Null()
     return found
 
 
@@ -395,15 +400,17 @@ def judge(claim: Claim, evidence: Evidence) -> tuple[str, str]:
     wanted, why = _judge(claim, granted)
     if wanted not in failed:
         return status, reason
-    for run, value in evidence.tried.items():
-        found, _ = _judge(claim, dataclasses.replace(granted, value=value, others=(), shares=(), rescued=None))
+    for run, (value, null) in evidence.tried.items():
+        null = evidence.null if null.value is None else null
+        found, _ = _judge(claim, dataclasses.replace(granted, value=value, null=null, others=(), shares=(), rescued=None))
         if found not in failed:
             return "not settled", f"{why}, but with another recipe ({run}) it is {value:.3g}"
     return wanted, f"{why}, and so it is at {len(evidence.tried) - 1} other learning rates and after twice the updates"
 
 
-def _tried_enough(tried: dict[str, float]) -> bool:
-    return "doubled" in tried and len(tried) >= MIN_LEARNING_RATES
+def _tried_enough(tried: dict) -> bool:
+    """Whether three other rates and twice the budget were tried."""
+    return "doubled" in tried and len(set(tried) - {"doubled"}) >= MIN_LEARNING_RATES - 1
 
 
 def _judge(claim: Claim, evidence: Evidence) -> tuple[str, str]:

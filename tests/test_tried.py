@@ -1,0 +1,55 @@
+"""Other runs of networks that a probe opened: which they are, and that each is read as the ledger reads the network itself."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from bayeswind_lib import checkpoints
+from bayeswind_lib.checkpoints.store import lookup
+from bayeswind_lib.experiments import tried
+from bayeswind_lib.ledger.claims import load_claims
+
+
+def test_other_rates_and_twice_the_budget_are_planned_for_every_network_that_is_read():
+    for name in tried.READ:
+        runs = [tried.run_of(cell) for cell in tried.cells() if cell.name == name]
+        assert len(set(runs)) == len(runs) and runs.count("doubled") == 1
+        assert sum(run.startswith("rate ") and not run.endswith("doubled") for run in runs) >= 3
+
+
+def claims_of(name: str) -> list:
+    """What the ledger asks of a network alone, in its records."""
+    return [claim for claim in load_claims() if list(claim.opens) == [name] and claim.record in tried.READ[name] and not claim.missing]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A measured record: small networks stand in for runs, under the names of published ones."""
+    cells = {name: next(cell for cell in tried.cells() if cell.name == name) for name in tried.READ}
+    small = {"bijection-transformer": "bijection-transformer-classroom", "hmm-transformer": "hmm-transformer-classroom"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tried, "ended_cells", lambda all_cells, folder: [(cells[name], {"of": small[name]}) for name in small])
+        patch.setattr(tried, "weights_of", lambda row, folder: row["of"])
+        patch.setattr(tried, "checkpoints", SimpleNamespace(load_file=checkpoints.load))
+        patch.setattr(tried.values, "COPIES", 2)
+        patch.setattr(tried, "about", lambda row: {"key": "k"})
+        return tried.measure(8, 2, tmp_path_factory.mktemp("records"), "a folder")["networks"]
+
+
+@pytest.mark.parametrize("name", ["bijection-transformer", "hmm-transformer"])
+def test_what_the_ledger_asks_of_a_network_is_found_in_its_other_runs(runs, name):
+    run, = runs[name]
+    assert run.startswith("rate ") and len(claims_of(name)) >= 3
+    for claim in claims_of(name):
+        entry = runs[name][run]
+        assert isinstance(lookup(entry, f"{claim.record}/{claim.key}"), float | int), claim.id
+        null = lookup(entry[claim.null["record"]], claim.null["key"])
+        assert null is None or null["draws"] > 0, claim.id
+
+
+def test_without_a_folder_what_is_stored_is_kept(tmp_path):
+    kept = {"networks": {"x": {"doubled": {"key": "k"}}}}
+    tried.store.write("probe_tried", kept, tmp_path)
+    assert tried.measure(8, 2, tmp_path) == kept
