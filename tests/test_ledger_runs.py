@@ -407,6 +407,19 @@ def test_a_score_beyond_the_trained_length_counts_if_other_rates_and_twice_the_b
     assert status(rows, "hmm-transformer-guide-k20")[0] == "not settled"  # what training lowers: a longer run may get there
 
 
+@pytest.mark.parametrize(("doubled", "status"), [(39.0, "not reproduced"), (90.0, "not settled")])
+def test_a_shape_of_the_last_layer_counts_if_other_rates_and_twice_the_budget_have_it_too(doubled, status):
+    claim = next(claim for claim in load_claims() if claim.id == "belief-lstm-pc1")
+    queued = [cell for cell in trained.cells("queue") if cell.name == "hmm-lstm" and cell.recipe.seed == 0]
+    assert len(queued) == 5
+    rows = [row(cell, kl=0.3, pc1_percent=25.0, **{name: getattr(cell.recipe, name) for name in FIELDS}) for cell in queued]
+    twice, = (one for one in rows if trained.kind_of(one) == "doubled")
+    twice |= {"kl": 0.1, "pc1_percent": doubled}
+    found = gather(claim, {"queue": {"runs": rows}})
+    assert set(found.tried) == {"rate 0.003", "rate 0.0015", "rate 0.00075", "doubled"}
+    assert judge(claim, dataclasses.replace(found, null=Null(1.0, 0.9, 1.1, 20, "n")))[0] == status
+
+
 def test_shares_are_the_published_numbers_over_their_own_reference_points():
     """The one place where a published value is divided by hand."""
     for claim in load_claims():

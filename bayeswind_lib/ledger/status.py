@@ -34,6 +34,7 @@ MAX_KL_CHANGE = 0.10
 CHECK_ERRORS = 5.0  # standard errors between a formula and its sampled check
 SAMPLE_ERRORS = 4.0  # standard errors between a published sampled value and ours
 NEAR = 2.0  # times the highest value that counts: so far a network is "partly" there
+SHAPES = ("pc1_percent", "clusters", "entropy_r2")  # of the last layer: no score that training lowers
 MIN_DEALS = 20  # ways to deal out the seeds of two networks: 3 and 3 have so many
 DEALT = ("flipped/", "dealt_seeds/", "dealt_runs/")  # nulls that deal out or exchange the same runs
 GRANTED = {"learning_rates": [1, 2, 3, 4], "kl": 1.0, "kl_doubled": 1.0}  # as if all controls were there
@@ -146,15 +147,21 @@ def _tried_inside(claim: Claim, records: dict) -> dict[str, tuple[float, Null]]:
     return found
 
 
-def _tried_beyond(claim: Claim, records: dict) -> dict[str, tuple[float, Null]]:
-    """What other runs of a network score on inputs longer than those of its training."""
+def _tried_of_networks(claim: Claim, records: dict) -> dict[str, tuple[float, Null]]:
+    """The shape of other runs' last layer, or what they score on inputs longer than those of their training."""
     found = {}
-    for row in trained.all_rows(records) if claim.length else ():
+    for row in trained.all_rows(records) if claim.length or claim.measure in SHAPES else ():
         kind = trained.kind_of(row) if row["name"] == claim.network and row.get("schedule_ended") else None
-        if kind in ("rate", "doubled") and "scores" in row and claim.length > row["tunnel_config"]["length"]:
+        if kind not in ("rate", "doubled"):
+            continue
+        if claim.measure in SHAPES:
+            value = _score_of_row(row, claim.measure)[0]
+        elif "scores" in row and claim.length > row["tunnel_config"]["length"]:
             value = _score_in_detail(row | {"scores": row | row["scores"]}, claim)[0]
-            if value is not None:
-                found[kind if kind == "doubled" else f"rate {trained.rate_of(row):g}"] = value * claim.scale, Null()
+        else:
+            continue
+        if value is not None:
+            found[kind if kind == "doubled" else f"rate {trained.rate_of(row):g}"] = value * claim.scale, Null()
     return found
 
 
@@ -181,7 +188,7 @@ def _from_networks(claim: Claim, records: dict) -> Evidence:
         shares=tuple(row["measured"] / base for row in rows),
         finished=all(row["schedule_ended"] for row in rows + base_rows),
         controls=trained.controls(claim.network, trained.all_rows(records)),
-        rescued=_rescued(claim, base, records), tried={} if claim.over else _tried_beyond(claim, records),
+        rescued=_rescued(claim, base, records), tried={} if claim.over else _tried_of_networks(claim, records),
     )
 
 
