@@ -294,4 +294,4 @@ def test_a_trial_at_another_rate_takes_no_network_s_place_and_the_longest_run_co
         assert len({cell.recipe.learning_rate for cell in named}) >= 4 and len({cell.recipe.learning_rate for cell in cells}) == 1
         steps = [cell.recipe.steps for cell in cells]
         assert steps == sorted(steps) and (steps[-1] == 2 * steps[0]) == twice  # what is opened is one network of one budget
-    assert cells[0].recipe.learning_rate == pytest.approx(0.005)  # of five rates the one that was best
+    assert cells[0].recipe.learning_rate == pytest.approx(0.0025)  # of several rates the one that was best
