@@ -382,6 +382,8 @@ def test_steps_of_longer_inputs_come_from_rows_too(monkeypatch):
     assert gather(longer, {}).value == 0.03 and [run["seed"] for run in gather(longer, {}).runs] == [3]
     assert gather(dataclasses.replace(longer, length=20), {}).value == 0.1  # its own length: the row's own number
     assert gather(own, {}).value == pytest.approx(0.1)
+    assert gather(dataclasses.replace(longer, length=40), {}).value == pytest.approx(20 * 0.02 / 40)  # the first 40 of 50
+    assert gather(dataclasses.replace(longer, length=60), {}).value is None
     row.pop("scores")
     assert gather(longer, {}).value is None
 

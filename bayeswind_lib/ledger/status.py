@@ -258,8 +258,11 @@ def _score_in_detail(entry: dict, claim: Claim) -> tuple[float | None, float | N
     size = config.get("n_values")
     if claim.pairs is not None and size is not None and claim.pairs == size - 1:
         scores = scores["one_less"]
+    first = None  # how many positions count, if not all
     if claim.length is not None and claim.length != config.get("length"):
-        scores = lookup(scores, f"longer/{claim.length}") or {}
+        scores, first = _longer(scores.get("longer") or {}, claim.length)
+    if claim.steps is None and first:
+        return _mean_of_steps(scores, claim.measure, [1, first])
     if claim.steps is None:
         return _score_of_row(scores, claim.measure)
     value, error = _mean_of_steps(scores, claim.measure, claim.steps)
@@ -267,6 +270,13 @@ def _score_in_detail(entry: dict, claim: Claim) -> tuple[float | None, float | N
         return value, error
     base, base_error = _mean_of_steps(scores, claim.measure, claim.over_steps)
     return value / base, value / base * math.hypot(error / value, base_error / base)
+
+
+def _longer(scores: dict[str, dict], length: int) -> tuple[dict, int | None]:
+    """The scores of inputs of a length; if none were made, of the next longer, and how many positions of those count: a
+    causal network answers the first positions of a longer input as it does those of a shorter one."""
+    made = min((int(n) for n in scores if int(n) >= length), default=None)
+    return ({}, None) if made is None else (scores[str(made)], length if made > length else None)
 
 
 def _mean_of_steps(scores: dict, measure: str, steps: list[int]) -> tuple[float | None, float | None]:
