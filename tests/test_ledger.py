@@ -410,13 +410,14 @@ def test_a_probe_s_failure_needs_the_controls_of_the_network_it_opened(controls,
 
 
 def test_the_controls_of_an_opened_network_are_read_from_the_runs():
-    """One short plain run: no row that opened it says "not reproduced"."""
+    """One short plain run: no row that opened it says "not reproduced", if no other runs were read."""
     opened = [claim for claim in load_claims() if claim.opens]
     assert len(opened) > 30
     for claim in opened:
         found = bw.ledger.row(claim.id)
         if found["status"] == "not reproduced":
-            assert claim.test == "fails", claim.id  # which one success refutes
+            tried = set(found["tried"])  # without other runs only what one success refutes
+            assert claim.test == "fails" or ("doubled" in tried and len(tried) >= 4), claim.id
         assert found["seeds"] == list(dict.fromkeys(seed for some in claim.opens.values() for seed in some)) or found["measured"] is None
 
 
