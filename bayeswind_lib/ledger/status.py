@@ -427,7 +427,7 @@ def judge(claim: Claim, evidence: Evidence) -> tuple[str, str]:
 
 def _tried_enough(tried: dict) -> bool:
     """Whether three other rates and twice the budget were tried."""
-    return "doubled" in tried and len(set(tried) - {"doubled"}) >= MIN_LEARNING_RATES - 1
+    return "doubled" in tried and sum(not run.endswith("doubled") for run in tried) >= MIN_LEARNING_RATES - 1
 
 
 def _judge(claim: Claim, evidence: Evidence) -> tuple[str, str]:
