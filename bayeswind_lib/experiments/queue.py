@@ -25,6 +25,7 @@ from bayeswind_lib.checkpoints.store import records_folder
 from bayeswind_lib.training.loop import STATE
 from bayeswind_lib.training.plans import Cell, cell
 from bayeswind_lib.training.presets import N_EPISODES
+from bayeswind_lib.training.recipe import Recipe
 from bayeswind_lib.training.sweep import (
     describe,
     owned,
@@ -82,6 +83,12 @@ def entries(path: str | Path = PLAN) -> list[Entry]:
             if one.key not in found or entry.priority < found[one.key].priority:
                 found[one.key] = entry
     return sorted(found.values(), key=lambda entry: entry.priority)
+
+
+@functools.lru_cache(maxsize=1)
+def plain_recipes() -> dict[str, Recipe]:
+    """By name the recipe of the plan's first cell that has the rate and the budget of its table: what other runs are beside."""
+    return {entry.cell.name: entry.cell.recipe for entry in reversed(entries()) if entry.plain}
 
 
 def _cells(table: dict) -> list[tuple[Cell, bool]]:

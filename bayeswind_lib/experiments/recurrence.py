@@ -138,7 +138,7 @@ def plain_cells() -> list[Cell]:
     Of a network that is opened no longer run either: it is read beside the plain one, in the record `probe_tried`.
     """
     entries = [entry for entry in queue.entries() if entry.cell.recipe.tunnel == "recurrence" and entry.cell.preset == "paper"]
-    plain = {entry.cell.name: entry.cell.recipe for entry in reversed(entries) if entry.plain}
+    plain = queue.plain_recipes()
     cells = [entry.cell for entry in entries if entry.cell.recipe.learning_rate == plain[entry.cell.name].learning_rate]
     kept = [cell for cell in cells if not cell.recipe.tunnel_config.get("horizon") or cell.recipe.steps == plain[cell.name].steps]
     return sorted(kept, key=lambda cell: cell.recipe.steps)

@@ -11,7 +11,6 @@ The runs lie in the folder of the queue, which only `--runs` brings; without it 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from pathlib import Path
 
 from torch import nn
@@ -21,7 +20,6 @@ from bayeswind_lib.checkpoints import store
 from bayeswind_lib.experiments import ablation, keys, queue, recurrence, routing, values
 from bayeswind_lib.experiments.progress import about
 from bayeswind_lib.training.plans import Cell
-from bayeswind_lib.training.recipe import Recipe
 from bayeswind_lib.training.sweep import ended_cells, weights_of
 
 COPIES = 20  # untrained ones, and draws of any other null
@@ -50,15 +48,9 @@ def cells() -> list[Cell]:
 
 def run_of(cell: Cell) -> str:
     """What a cell of the queue is beside the plain one of its name: "", "rate 0.003", "doubled", or "rate 0.003 doubled"."""
-    plain = _plain_recipes()[cell.name]
+    plain = queue.plain_recipes()[cell.name]
     rate = "" if cell.recipe.learning_rate == plain.learning_rate else f"rate {cell.recipe.learning_rate:g}"
     return " ".join(part for part in (rate, "doubled" if cell.recipe.steps == 2 * plain.steps else "") if part)
-
-
-@lru_cache(maxsize=1)
-def _plain_recipes() -> dict[str, Recipe]:
-    """By name the recipe of the first cell of the queue that has the rate and the budget of its table."""
-    return {entry.cell.name: entry.cell.recipe for entry in reversed(queue.entries()) if entry.plain}
 
 
 # ---- what is read, each in the form of its record
