@@ -124,12 +124,16 @@ def test_sentences_link_the_chapters_that_settle_them():
     assert repr(shown) == "stands (1): layer-ablation-tenfold"
     html = shown._repr_html_()
     assert '<a href="12_used.html">chapter 12</a>' in html and "stands: 1" in html and "falls" not in html
-    assert row["statement"].split(" ")[0] in html
+    assert row["statement"].split(" ")[0] in html and "<pre>" not in html
+    waiting = Sentences({"waits": [row | {"settled_by": "one\nanother <file>"}, row | {"settled_by": "one"}]})
+    assert "<pre>one\nanother &lt;file&gt;</pre>" in waiting._repr_html_()
 
 
 def test_open_rows_say_what_they_wait_for():
-    row = {"network": "a-net", "measured": None, "reason": "no such network"}
+    row = {"network": "a-net", "measured": None, "reason": "no such network", "settled_by": ""}
     assert chance.waits_for(row) == "a training of a-net"
     assert chance.waits_for(row | {"measured": 1.0, "reason": "above the band, but 1 of at least 4 learning rates were tried"}).endswith("a doubled budget of a-net")
+    opened = {"network": "", "settled_by": "python -m bayeswind_lib queue --only a-net-seed\npython -m bayeswind_lib records a --runs runs/queue"}
+    assert chance.waits_for(row | opened) == "a training of a-net"
     known = {chance.waits_for(row) for row in bw.ledger.rows() if row["status"] == "not settled"}
     assert len(known) < 40 and "a definition, a base or a second network" in known

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
+import inspect
 import json
 import math
 import re
@@ -22,8 +23,8 @@ from bayeswind_lib import experiments
 from bayeswind_lib.checkpoints import store
 from bayeswind_lib.ledger import page, trained
 from bayeswind_lib.ledger.claims import FILE, Claim, half_unit, load_claims
-from bayeswind_lib.experiments import ablation, beliefs, bijection_baselines, diagnostics, facts, gradient, hmm_baselines, progress, recall_baselines, regression_baselines, settling
-from bayeswind_lib.ledger.status import STATUSES, Evidence, Null, gather, judge
+from bayeswind_lib.experiments import ablation, beliefs, bijection_baselines, diagnostics, facts, gradient, hmm_baselines, progress, queue, recall_baselines, regression_baselines, settling
+from bayeswind_lib.ledger.status import STATUSES, Evidence, Null, gather, judge, settled_by
 from bayeswind_lib.ledger.trained import PLANS, cells
 
 NAMES = {
@@ -932,3 +933,37 @@ def test_the_book_s_page_types_no_row():
     for name in ("ledger", "architectures"):
         text = (ROOT / "book" / f"{name}.md").read_text()
         assert "Table(" in text and not re.search(r"\|.*bits.*\|", text)
+
+
+# -- what would settle an open row
+
+
+def test_an_open_row_names_the_runs_that_the_queue_still_owes_and_the_record_that_reads_them():
+    done = {row["key"] for row in store.read("queue")["runs"]}
+    owed = [entry.cell.key for entry in queue.entries() if entry.cell.key not in done]
+    words = {"no such network", "no record holds", "at classroom size", "learning rates were tried"}
+    for row in rows():
+        assert not row["settled_by"] or row["status"] in ("not settled", "needs public weights"), row["id"]
+        if row["status"] != "not settled" or row["kind"] not in ("paper", "code"):
+            continue
+        commands = row["settled_by"].splitlines()
+        waits = any(text in row["reason"] for text in words)
+        assert bool(commands) == (waits and "cannot refute" not in row["reason"]), row["id"]
+        for command in commands:
+            *_, option, name = command.split()
+            if option == "--only":
+                assert any(name in key for key in owed), row["id"]
+            else:
+                record = command.split()[4]
+                measure = importlib.import_module(f"bayeswind_lib.experiments.{experiments.RECORDS[record]}").measure
+                assert "runs" in inspect.signature(measure).parameters, row["id"]
+                if record == "probe_tried":
+                    opened = next(claim for claim in load_claims() if claim.id == row["id"]).opens
+                    assert set(opened) <= set(importlib.import_module("bayeswind_lib.experiments.tried").READ), row["id"]
+
+
+def test_a_row_whose_runs_are_all_there_names_no_command():
+    claim = next(claim for claim in load_claims() if claim.id == "hmm-transformer-v1")
+    records = {"queue": {"runs": [{"key": cell.key} for cell in cells("queue")]}}
+    assert settled_by(claim, Evidence(1.0), "not settled", {}) == "python -m bayeswind_lib queue --only hmm-transformer-seed"
+    assert settled_by(claim, Evidence(1.0), "not settled", records) == "" == settled_by(claim, Evidence(1.0), "reproduced", {})

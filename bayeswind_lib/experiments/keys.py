@@ -1,4 +1,4 @@
-"""Layer 0's keys and heads of every shipped bijection transformer, beside their nulls.
+"""Layer 0's keys and heads of every shipped bijection transformer, beside their nulls; and of those in `UNSHIPPED`, once the queue trained them.
 
 "cosines": mean |cosine| of the keys of single tokens. "embeddings": the same of the embeddings, also
 of networks without keys. "scores": what the scores tell apart. "token_ablation": what it costs to make tokens
@@ -9,17 +9,22 @@ Axes: n tokens, H heads, C channels of one head.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import torch
 
 from bayeswind_lib import checkpoints, stats, tunnels
+from bayeswind_lib.checkpoints import store
+from bayeswind_lib.experiments import queue
 from bayeswind_lib.probes import keys as probe
 from bayeswind_lib.probes.ablation import HOWS, Bench, Effect, concentration, parts
 from bayeswind_lib.probes.fixed import SEED, rng_for
 from bayeswind_lib.probes.nulls import Measured, untrained
 from bayeswind_lib.probes.report import token_sets
+from bayeswind_lib.training.sweep import ended_cells, weights_of
 
 SIDES = {"raw": False, "centred": True}
 PLACES = {"questions": probe.ASKED, "values": probe.SHOWN}
@@ -27,19 +32,25 @@ ABLATED = {  # what is made alike where
     "keys of questions": ("key.0", "questions"), "keys of values": ("key.0", "values"),
     "queries": ("query.0", "questions"), "values of values": ("value.0", "values"),
 }
+UNSHIPPED = ("bijection-transformer-paired",)
 LARGE = 1_000_000  # parameters, from which on fewer episodes have to do
 MOST, COPIES, COPY_EPISODES = 64, 20, 8  # episodes of a large network; untrained copies, and their episodes
 
 
-def measure(n_episodes: int, draws: int) -> dict:
+def measure(n_episodes: int, draws: int, records: str | Path | None = None, runs: str | Path | None = None) -> dict:
     """Everything about keys and heads.
 
     Args:
         n_episodes: of each network for scores and ablations; at most 64 where a network is large.
         draws: of each null of the cosines; at most 20 untrained copies for the other nulls.
+        records: where the stored record lies, whose networks in `UNSHIPPED` are kept. runs: the folder of the queue.
     """
     found: dict = {"embeddings": embeddings(), "networks": {}, "untrained": {}}
-    for model, name, seed in transformers():
+    stored = store.read("probe_keys", records) or {}
+    for place, name in itertools.product(("networks", "untrained"), UNSHIPPED):
+        if name in stored.get(place, {}):
+            found[place][name] = stored[place][name]
+    for model, name, seed in itertools.chain(transformers(), queued(runs)):
         entry, nulls = opened(model, n_episodes, draws)
         found["networks"].setdefault(name, {})[seed] = entry
         found["untrained"].setdefault(name, {})[seed] = nulls
@@ -53,6 +64,13 @@ def transformers() -> Iterator[tuple[torch.nn.Module, str, str]]:
             model = checkpoints.load(listed["name"], listed["seed"])
             if model.config.attention == "softmax":
                 yield model, listed["name"], str(listed["seed"])
+
+
+def queued(runs: str | Path | None) -> Iterator[tuple[torch.nn.Module, str, str]]:
+    """The networks in `UNSHIPPED` that ended in a folder of the queue, as `transformers` gives them."""
+    plain = [entry.cell for entry in queue.entries() if entry.cell.name in UNSHIPPED and entry.plain]
+    for cell, row in ended_cells(plain, runs):
+        yield checkpoints.load_file(weights_of(row, runs)), cell.name, str(cell.recipe.seed)
 
 
 def embeddings() -> dict:

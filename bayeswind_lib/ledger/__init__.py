@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from bayeswind_lib import experiments
 from bayeswind_lib.checkpoints import store
 from bayeswind_lib.ledger.claims import Claim, load_claims
-from bayeswind_lib.ledger.status import STATUSES, Evidence, gather, judge
+from bayeswind_lib.ledger.status import STATUSES, Evidence, gather, judge, settled_by
 from bayeswind_lib.ledger.trained import FINISHED, mean_over_seeds, runs
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ def rows(folder: str | Path | None = None, chapter: str | None = None) -> list[d
 
     Every row has id, kind, source, statement, published, published_text, unit, measured,
     standard_error, seeds, runs, preset, device, minutes, commit, null, null_low, null_high,
-    draws, status, reason, rule (what decides, in words) and beside (of a network: the reference point that it
+    draws, status, reason, settled_by (the commands that would settle an open row, one a line; "" where none
+    would), rule (what decides, in words) and beside (of a network: the reference point that it
     has to be read against); an infinite value is the string "inf", an unknown one None.
 
     Args:
@@ -116,6 +117,7 @@ def _row(claim: Claim, evidence: Evidence, records: dict) -> dict:
         "test": claim.test, "note": claim.note, "also": list(evidence.others), "tried": {run: value for run, (value, _) in evidence.tried.items()},
         "null": null.value, "null_low": null.low, "null_high": null.high, "draws": null.draws,
         "null_what": null.what, "status": status, "reason": reason,
+        "settled_by": settled_by(claim, evidence, status, records),
         "band": [low, high], "rule": claim.rule, "how": claim.how, "read_against": claim.read_against,
         "beside": _beside(claim.read_against, records) if claim.network else None,
         "not_testable_if": claim.not_testable_if, "chapters": list(claim.chapters),

@@ -147,10 +147,11 @@ def _at_its_null(row: dict) -> bool:
 def waits_for(row: dict) -> str:
     """What a row that is not settled waits for, in a few words, the same for rows that one run would settle."""
     reason = row["reason"]
+    network = row["network"] or ", ".join(re.findall(r"--only (\S+)-seed", row["settled_by"]))
     if row["measured"] is None:
-        return f"a training of {row['network']}" if row["network"] else "a record of its own"
+        return f"a training of {network}" if network else "a record of its own"
     if "learning rates" in reason or "budget" in reason or "its KL" in reason:
-        return f"other learning rates and a doubled budget of {row['network'] or 'the networks that were opened'}"
+        return f"other learning rates and a doubled budget of {network or 'the networks that were opened'}"
     if "at classroom size" in reason:
         return f"a network of the published size in place of {row['network']}"
     return "a definition, a base or a second network"

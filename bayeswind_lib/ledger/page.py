@@ -232,7 +232,7 @@ class Sentences:
 
     def _repr_html_(self) -> str:
         return f'{STYLE}<div class="bw-ledger">' + "".join(
-            f"<details><summary>{escape(name)}: {len(rows)}</summary><ul>{''.join(map(self._item, rows))}</ul></details>"
+            f"<details><summary>{escape(name)}: {len(rows)}</summary>{_commands(rows)}<ul>{''.join(map(self._item, rows))}</ul></details>"
             for name, rows in self.groups.items()
         ) + "</div>"
 
@@ -242,6 +242,12 @@ class Sentences:
             f'<a href="{self.chapters}{name}.html">chapter {int(name[:2])}</a>' for name in row["chapters"]
         )
         return f"<li>{escape(row['statement'])} <small>{escape(line)}{' · ' + links if links else ''}</small></li>"
+
+
+def _commands(rows: Sequence[dict]) -> str:
+    """What would settle rows that one thing settles, as commands to copy."""
+    lines = dict.fromkeys(line for row in rows for line in row.get("settled_by", "").splitlines())
+    return f"<pre>{escape(chr(10).join(lines))}</pre>" if lines else ""
 
 
 def _value_heading(rows: list[dict]) -> str:

@@ -38,6 +38,7 @@ SHAPES = ("pc1_percent", "clusters", "entropy_r2")  # of the last layer: no scor
 MIN_DEALS = 20  # ways to deal out the seeds of two networks: 3 and 3 have so many
 DEALT = ("flipped/", "dealt_seeds/", "dealt_runs/")  # nulls that deal out or exchange the same runs
 GRANTED = {"learning_rates": [1, 2, 3, 4], "kl": 1.0, "kl_doubled": 1.0}  # as if all controls were there
+QUEUE, OF_THE_QUEUE = "python -m bayeswind_lib queue", ("probe_recurrence",)  # what opens the networks that the queue trained
 MATCHED = 0.10  # by how much parameters and episodes of two networks may differ in a fair ratio
 
 
@@ -423,6 +424,26 @@ def judge(claim: Claim, evidence: Evidence) -> tuple[str, str]:
         if found not in failed:
             return "not settled", f"{why}, but with another recipe ({run}) it is {value:.3g}"
     return wanted, f"{why}, and so it is at {len(evidence.tried) - 1} other learning rates and after twice the updates"
+
+
+def settled_by(claim: Claim, evidence: Evidence, status: str, records: dict[str, dict | None]) -> str:
+    """The commands that bring what a row waits for, one a line; "" of a row that waits for nothing, or for no run of the queue."""
+    if status == "needs public weights":
+        return claim.command
+    if status != "not settled" or claim.cannot_refute or len({_inside(value, claim.bounds) for value in evidence.others}) > 1:
+        return ""
+    waiting = trained.waiting(records)
+    found = []
+    for name in (claim.network,) if claim.network else claim.opens:
+        size = name.removesuffix("-classroom") if claim.preset == "classroom" else name  # the published size is what lacks
+        if name in waiting and size == name:
+            found.append(f"{QUEUE} --only {name}-seed")
+        elif any(other.startswith(size) and "-classroom" not in other for other in waiting):
+            found.append(f"{QUEUE} --only {size}")
+    if found and not claim.network:
+        record = claim.record if evidence.value is None or claim.record in OF_THE_QUEUE else "probe_tried"
+        found.append(f"python -m bayeswind_lib records {record} --runs runs/queue")
+    return "\n".join(found)
 
 
 def _tried_enough(tried: dict) -> bool:

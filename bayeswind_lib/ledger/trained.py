@@ -110,6 +110,12 @@ def cells(name: str) -> tuple[Cell, ...]:
     return tuple(experiments.queued() if name == QUEUE else plan(name))
 
 
+def waiting(records: dict[str, dict | None]) -> frozenset[str]:
+    """The networks of which the queue has a run that no record holds yet."""
+    done = {row["key"] for row in (records.get("queue") or {}).get("runs", [])}
+    return frozenset(cell.name for cell in cells(QUEUE) if cell.key not in done)
+
+
 @lru_cache(maxsize=1)
 def plain_recipes() -> dict[str, Recipe]:
     """The recipe that the plans give to every name, seed 0; a name of the queue alone has that of its first plain cell."""
