@@ -77,6 +77,7 @@ def powers(text: str) -> str:
 
 @pytest.mark.parametrize("text, mended", [
     ("<p>are 2.43e+18 maps</p>", "<p>are <b>2.43 \u00d7 10<sup>18</sup></b> maps</p>"),
+    ("1.3e-6, -2.5e-08, 3-4e-5", "<b>1.3 \u00d7 10<sup>\u22126</sup></b>, <b>\u22122.5 \u00d7 10<sup>\u22128</sup></b>, 3-4e-5"),
     ("<i>1e-04</i>.", "<i><b>10<sup>\u22124</sup></b></i>."),
     ("<td>1.0e-3</td> <code>2e-5</code> <a title='3e-5'>", "<td>1.0e-3</td> <code>2e-5</code> <a title='3e-5'>"),
     ("at M1, so (M2), and M3 is", "at <b>M1,</b> so <b>(M2),</b> and M3 is"),

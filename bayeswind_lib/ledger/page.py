@@ -53,6 +53,7 @@ div.bw-ledger table.bw-counts { font-size: 0.8em; }
 .bw-by-status dd { display: flex; flex-wrap: wrap; gap: 3px; }
 .bw-ledger .bw-by-status a { display: grid; place-items: center; width: 24px; height: 24px; border-radius: 4px; color: var(--mark); font: 13px/1 var(--bw-sans, sans-serif); text-decoration: none; }
 .bw-by-status a:is(:hover, :focus-visible) { outline: 2px solid var(--ink); outline-offset: 1px; }
+.bw-ledger pre { white-space: pre-wrap; overflow-wrap: anywhere; }
 .bw-ledger a { color: inherit; text-decoration: underline; }
 span.bw-status { display: inline-block; padding: 0.05rem 0.5rem; border-radius: 1rem; white-space: nowrap; }
 .bw-status-reproduced { --fill: #d6f0e2; --mark: #0b4a2c; }
@@ -241,12 +242,13 @@ class Sentences:
         links = ", ".join(
             f'<a href="{self.chapters}{name}.html">chapter {int(name[:2])}</a>' for name in row["chapters"]
         )
-        return f"<li>{escape(row['statement'])} <small>{escape(line)}{' · ' + links if links else ''}</small></li>"
+        why = f": {row['reason']}" if row["status"] == "not settled" and not row["settled_by"] else ""
+        return f"<li>{escape(row['statement'])} <small>{escape(line + why)}{' · ' + links if links else ''}</small></li>"
 
 
 def _commands(rows: Sequence[dict]) -> str:
     """What would settle rows that one thing settles, as commands to copy."""
-    lines = dict.fromkeys(line for row in rows for line in row.get("settled_by", "").splitlines())
+    lines = dict.fromkeys(line for row in rows for line in row["settled_by"].splitlines())
     return f"<pre>{escape(chr(10).join(lines))}</pre>" if lines else ""
 
 

@@ -40,7 +40,7 @@ TAG = r"""<(?:"[^"]*"|'[^']*'|[^>"'])*>"""
 # A number with an exponent in a sentence; in tables it stays as it is written.
 EXPONENT = re.compile(
     AS_IT_IS + r'|<(td|th)\b.*?</\2>|<span class="math .*?</span>|' + TAG
-    + r"|(?<![\w.-])(?P<digits>\d[\d.]*)e(?P<sign>[+-])0*(?P<power>\d+)",
+    + r"|(?<![\w.-])(?P<minus>-?)(?P<digits>\d[\d.]*)e(?P<sign>[+-])0*(?P<power>\d+)",
     re.S,
 )
 # What no line may end within: a formula with what touches it, a number with its unit.
@@ -183,7 +183,8 @@ def power_of_ten(match: re.Match) -> str:
         return match[0]
     power = match["sign"].replace("+", "").replace("-", "\u2212") + match["power"]
     digits = "" if float(match["digits"]) == 1 else f"{match['digits']} \u00d7 "
-    return f'<span class="bw-whole">{digits}10<sup>{power}</sup></span>'
+    minus = "\u2212" if match["minus"] else ""
+    return f'<span class="bw-whole">{minus}{digits}10<sup>{power}</sup></span>'
 
 
 def whole(match: re.Match) -> str:
