@@ -32,7 +32,7 @@
     recall: "the place of the answer; blue values, grey keys and marks", regression: "the t that is asked; blue y, grey t",
   };
   const START = { task: "bijection", net: "transformer", pairs: 5, seed: 3, off: "", flow: "attention", about: "true", focus: "", way: "zero" };
-  const WAYS = [["nothing", "zero"], ["its mean", "mean"], ["what it is, plus noise as long", "noise"]]; // that a cut head hands on
+  const WAYS = [["nothing", "zero"], ["its mean", "mean"], ["its own write, plus noise of that length", "noise"]]; // that a cut head hands on
   const N_MEAN = 64; // episodes of the mean
   const TOLD = { zero: "it writes nothing", mean: "it writes its mean", noise: "it writes what it would, and noise" };
   const PACE = 1300; // milliseconds that a step of Play stays after its pulses have arrived
