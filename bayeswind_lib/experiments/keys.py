@@ -32,7 +32,7 @@ ABLATED = {  # what is made alike where
     "keys of questions": ("key.0", "questions"), "keys of values": ("key.0", "values"),
     "queries": ("query.0", "questions"), "values of values": ("value.0", "values"),
 }
-UNSHIPPED = ("bijection-transformer-paired",)
+UNSHIPPED = ("bijection-transformer-untied", "bijection-transformer-paired")
 LARGE = 1_000_000  # parameters, from which on fewer episodes have to do
 MOST, COPIES, COPY_EPISODES = 64, 20, 8  # episodes of a large network; untrained copies, and their episodes
 
