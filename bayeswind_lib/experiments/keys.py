@@ -98,8 +98,10 @@ def opened(model: torch.nn.Module, n_episodes: int, draws: int) -> tuple[dict, d
     episodes = tunnel.sample(n, rng_for(tunnel, 0))
     few = tunnel.sample(min(n_episodes, COPY_EPISODES if large else MOST), rng_for(tunnel, 1))
     copies = [untrained(model, rng_for(tunnel, 700 + i)) for i in range(min(draws, COPIES))]
-    cosines, nulls = cosines_of(model, draws)
     heads, head_nulls = heads_of(model, copies, episodes, few)
+    if model.record["tunnel_config"].get("shared"):  # keys and values are the same tokens: there are no sets to compare
+        return {"sha256": model.record["sha256"], "n_episodes": n, "heads": heads}, head_nulls
+    cosines, nulls = cosines_of(model, draws)
     entry = {
         "sha256": model.record["sha256"], "n_episodes": n, "cosines": cosines, "heads": heads,
         "scores": scores_of(model, copies, episodes, few), "token_ablation": token_ablations_of(model, copies, episodes, few),
