@@ -59,9 +59,8 @@ def run_of(cell: Cell) -> str:
 def _keys(model: nn.Module, name: str, n: int, draws: int) -> dict:
     entry, nulls = keys.opened(model, n, draws)
     zero = {place: x for place, x in entry["heads"]["zero"].items() if place.startswith("concentration")}
-    return {
-        "networks": {name: {"0": {"cosines": entry["cosines"], "heads": {"zero": zero}}}}, "untrained": {name: {"0": nulls}},
-    }
+    cosines = {"cosines": entry["cosines"]} if "cosines" in entry else {}  # none where keys and values are the same tokens
+    return {"networks": {name: {"0": cosines | {"heads": {"zero": zero}}}}, "untrained": {name: {"0": nulls}}}
 
 
 def _routing(model: nn.Module, name: str, n: int, draws: int) -> dict:
@@ -87,6 +86,7 @@ def _recurrence(model: nn.Module, name: str, n: int, draws: int) -> dict:
 
 READ: dict[str, dict[str, Callable]] = {  # by network: which records, and how
     "bijection-transformer": {"probe_keys": _keys, "probe_routing": _routing, "probe_values": _values, "probe_ablation": _ablation},
+    "bijection-transformer-paired": {"probe_keys": _keys},
     "hmm-transformer": {"probe_ablation": _ablation},
     "recurrence-transformer-horizon": {"probe_recurrence": _recurrence},
 }
