@@ -1,5 +1,5 @@
-"""A known list of hidden Markov models,
-and nobody says which of them speaks."""
+"""A known list of hidden Markov models: which
+of them produces the symbols is not told."""
 
 from dataclasses import dataclass
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from bayeswind_lib.ledger.baselines import RECORDS
 
 FILE = Path(__file__).parent / "claims.toml"
-KINDS = ("paper", "code", "replication", "derived", "reference")
+KINDS = ("paper", "code", "replication", "derived", "reference", "own")
 PUBLIC_PARAMETERS = {  # billions, by the model cards
     "EleutherAI/pythia-410m": 0.405, "meta-llama/Llama-3.2-1B": 1.236, "microsoft/phi-2": 2.780,
     "mistralai/Mistral-7B-v0.1": 7.242, "EleutherAI/pythia-12b": 11.846,

@@ -53,7 +53,7 @@ def _claim(entry: dict, record: dict) -> Claim:
         )
     variant = checkpoints.variant_of(record)
     filled = {
-        "kind": "derived", "source": f"the tunnel {record['tunnel']}", "unit": "bits", "test": "reaches",
+        "kind": "own", "source": f"the tunnel {record['tunnel']}", "unit": "bits", "test": "reaches",
         "how": f"{entry['measure']} of the network on fresh episodes", "tunnel": record["tunnel"],
         "architecture": record["architecture"], "variant": variant, "preset": record.get("preset") or "classroom",
         "network": record["name"], "null": {"record": "networks", "task": "", "predictor": "untrained", "measure": entry["measure"]},

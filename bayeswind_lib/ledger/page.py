@@ -23,7 +23,8 @@ MARKS = {
 }
 APART = 0.5  # of the largest value: so far apart seeds are shown one by one
 COLUMNS = ("Claim", "Published", "Measured here", "Null", "Status")
-OWN = {"reference": "this book's value", "derived": "this book's number for a published sentence"}
+OWN = {"reference": "this book's value", "derived": "this book's number for a published sentence", "own": "claimed"}
+ALONE = {"reference": "This book's value", "own": "Claimed"}  # where a table has no other kind
 
 STYLE = """<style>
 .bw-ledger { --ink: #1c2329; --quiet: #52606b; --line: #d5dee5; color: var(--ink); }
@@ -253,15 +254,17 @@ def _commands(rows: Sequence[dict]) -> str:
 
 
 def _value_heading(rows: list[dict]) -> str:
-    """What stands over the values to compare with: nobody published those of this book.
+    """What stands over the values to compare with: nobody published those of this book, or of its reader.
 
     >>> _value_heading([{"kind": "reference"}]), _value_heading([{"kind": "paper"}, {"kind": "derived"}])
     ("This book's value", 'Published, or ours')
+    >>> _value_heading([{"kind": "own"}])
+    'Claimed'
     """
     kinds = {row["kind"] for row in rows}
     if kinds <= set(PUBLISHED):
         return COLUMNS[1]
-    return "This book's value" if kinds == {"reference"} else "Published, or ours"
+    return next((heading for kind, heading in ALONE.items() if kinds == {kind}), "Published, or ours")
 
 
 def _counted(rows: list[dict]) -> str:

@@ -645,7 +645,7 @@ def _if_failure_counts(claim: Claim, evidence: Evidence, reason: str) -> tuple[s
     """ "not reproduced" with a reason, or "not settled" with what is lacking for that."""
     if claim.cannot_refute:
         return "not settled", f"{reason}, but {claim.cannot_refute}"
-    if claim.preset == "classroom" and claim.kind != "derived":
+    if claim.preset == "classroom" and claim.kind not in ("derived", "own"):
         return "not settled", f"{reason}, at classroom size, which says nothing about the published network"
     counts, lacking = failure_counts(evidence) if claim.needs_controls else (True, "")
     return ("not reproduced", reason) if counts else ("not settled", f"{reason}, but {lacking}")
