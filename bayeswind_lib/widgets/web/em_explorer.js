@@ -91,8 +91,8 @@
         one.input.value = state.scores[j];
         one.output.textContent = number(state.scores[j], 1);
       });
-      status.textContent = `${NAMES[state.outcome]} is seen. An E-step makes the weights ${listed(now.posterior)}; attention\u2019s step makes them ` +
-        `${listed(now.after)}, and misses the E-step by ${number(now.apart)} of its length (cosine ${number(now.cosine)}). ` +
+      status.textContent = `${NAMES[state.outcome]} is seen. An E-step makes the weights ${listed(now.posterior)}. With attention\u2019s step on the scores added they would read ` +
+        `${listed(now.after)}, which misses the E-step by ${number(now.apart)} of its length (cosine ${number(now.cosine)}). ` +
         `${NAMES[state.outcome]} had probability ${number(now.attention)}; a mixture of the four forecasts would have given it ${number(now.mixture)}.`;
       drawBars(bars, now);
       place = drawPlane(plane, values, now, state);
