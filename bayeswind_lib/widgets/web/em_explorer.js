@@ -67,7 +67,7 @@
       element("p", { class: "bw-key" },
         element("span", { class: "bw-mark bw-mark-was" }), " weight of attention ",
         element("span", { class: "bw-mark bw-mark-exact" }), " after an E-step (the posterior) ",
-        element("span", { class: "bw-mark bw-mark-is" }), " after attention\u2019s own step"),
+        element("span", { class: "bw-mark bw-mark-is" }), " weight plus attention\u2019s step"),
       element("div", { class: "bw-pair" }, bars, plane), status,
       element("div", { class: "bw-controls" }, element("div", { class: "bw-buttons" }, half, play, reset), outcome, spread.field,
         ...scores.map((one) => one.field)));

@@ -106,11 +106,11 @@
         ...(t === upTo ? { "aria-current": "true" } : {}),
       }, spelt(token))));
       const wrong = n.divergence[k];
-      status.textContent = `Episode ${state.episode + 1}, scored position ${k + 1} of ${K}. ${sentence(n, k)} The truth has an ` +
-        `entropy of ${n.entropyExact[k].toFixed(3)} bits, the network ${n.entropy[k].toFixed(3)}; its divergence from the truth is ${wrong.toFixed(4)} bits.`;
+      status.textContent = `Episode ${state.episode + 1}, scored position ${k + 1} of ${K}. ${sentence(n, k)} The entropy of the exact posterior ` +
+        `is ${n.entropyExact[k].toFixed(3)} bits, that of the forecast ${n.entropy[k].toFixed(3)}; the forecast is ${wrong.toFixed(4)} bits of KL divergence from exact.`;
       drawNow(n);
       drawLines(curve, "Entropy (bits): network, and exact dashed", [n.entropy, n.entropyExact]);
-      drawLines(gap, "Divergence from the truth (bits)", [n.divergence]);
+      drawLines(gap, "KL divergence from exact (bits)", [n.divergence]);
       drawTable(n);
       notice.textContent = told + (n.difference === null ? "" : ` Its numbers for this episode differ from the exported ones by ${n.difference.toExponential(1)} at most.`) +
         (network && bwNetwork.notice ? ` ${bwNetwork.notice}` : "");
@@ -122,10 +122,10 @@
     function sentence(n, k) {
       if (outcome === "gaussian") {
         const [a, b] = [n.exact, n.forecast].map(([m, v]) => `${m.toFixed(3)} with deviation ${Math.sqrt(v).toFixed(3)}`);
-        return `The truth expects ${a}, the network ${b}; ${n.target.toFixed(3)} happened.`;
+        return `The exact posterior has mean ${a}, the network ${b}; the outcome was ${n.target.toFixed(3)}.`;
       }
       const best = n.exact.indexOf(Math.max(...n.exact));
-      return `The truth finds ${best} likeliest (${n.exact[best].toFixed(3)}), to which the network gives ${n.forecast[best].toFixed(3)}; ${n.target} happened.`;
+      return `The likeliest outcome is ${best}, with probability ${n.exact[best].toFixed(3)}; the network gives it ${n.forecast[best].toFixed(3)}. The outcome was ${n.target}.`;
     }
 
     // ---- drawings ------------------------------------------------------------------------------
