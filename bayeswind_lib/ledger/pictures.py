@@ -86,8 +86,8 @@ def faster() -> str:
     )
     return card(
         f"An attention head learns {_short(times['published'])} times as fast when the rate of one part of it is ten times as high.",
-        f"By the authors' rule it is {_short(times['measured'])} times here; the bars make it {_short(plain['measured'] / fast['measured'])}. "
-        "The reason given for it did not hold.",
+        f"Counted as the authors count, it is {_short(times['measured'])} times as fast here; the ratio of the bars is "
+        f"{_short(plain['measured'] / fast['measured'])}. The reason given for it did not hold.",
         times["status"], drawn(words + ".", parts, *SMALL),
         {"kind": "updates", "most": most, "long": 128, "plain": plain["measured"], "faster": fast["measured"]},
     )
