@@ -105,6 +105,11 @@ def by_document(rows: Sequence[dict]) -> dict[Document, list[dict]]:
     return dict(sorted(found.items(), key=lambda item: order.index(item[0].kind)))
 
 
+def second_hand(row: dict) -> bool:
+    """Whether a row's published value was read only in texts of others about its source."""
+    return all(reading.document.kind == "second-hand" for reading in readings()[row["id"]])
+
+
 class Sources:
     """The documents, what they are, and how many published values were read in each."""
 
@@ -139,7 +144,7 @@ class Readings:
         lines = "".join(
             f'<tr role="row" id="read-{row["id"]}"><th scope="row" role="rowheader">'
             f'<a href="ledger.html#{anchor_of(row["id"])}"><code>{escape(row["id"])}</code></a>'
-            f'<small>{escape(row["source"])}</small></th>'
+            f'<small>{escape(row["source"])}{" (second-hand)" if second_hand(row) else ""}</small></th>'
             f'<td role="cell" data-label="Published">{escape(published(row))}</td>'
             f'<td role="cell" data-label="Read in">{"<br>".join(escape(str(r)) for r in readings()[row["id"]])}</td></tr>'
             for row in self.rows

@@ -80,7 +80,7 @@ def sula() -> dict:
     names = {
         "published": "SmolLM2, published prompts",
         "untrained published": f"the same prompts, {UNTRAINED}",
-        "shuffled": "SmolLM2, labels thrown like coins",
+        "shuffled": "SmolLM2, labels tossed like coins",
         "matched": "SmolLM2, prompts of one length",
         "untrained matched": f"the same prompts, {UNTRAINED}",
     }
