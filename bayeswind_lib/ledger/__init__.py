@@ -31,7 +31,7 @@ RECORDS = (*experiments.RECORDS, "language_models", *FINISHED)
 def rows(folder: str | Path | None = None, chapter: str | None = None) -> list[dict]:
     """All claims, or those that a chapter takes up, with their computed side, JSON types, in the order of the claim file.
 
-    Every row has id, kind, source, statement, published, published_text, unit, measured,
+    Every row has id, kind, source, statement, published, published_text, bound ("<" or ">" where a limit was printed), unit, measured,
     standard_error, seeds, runs, preset, device, minutes, commit, null, null_low, null_high,
     draws, status, reason, settled_by (the commands that would settle an open row, one a line; "" where none
     would), rule (what decides, in words) and beside (of a network: the reference point that it
@@ -110,7 +110,7 @@ def _row(claim: Claim, evidence: Evidence, records: dict) -> dict:
         "id": claim.id, "kind": claim.kind, "source": claim.source, "statement": claim.statement,
         "tunnel": claim.tunnel, "architecture": claim.architecture, "variant": claim.variant,
         "network": claim.network,
-        "published": claim.value, "published_text": _printed(claim), "unit": claim.unit,
+        "published": claim.value, "published_text": _printed(claim), "bound": claim.bound, "unit": claim.unit,
         "measured": evidence.value, "standard_error": evidence.standard_error,
         "seeds": [run["seed"] for run in evidence.runs if run["seed"] is not None], "preset": claim.preset,
         "random_seed": (records.get(claim.record) or {}).get("seed") if claim.record else None,

@@ -37,6 +37,7 @@ class Claim:
     null: dict
     not_testable_if: str
     published_to: str | None = None
+    bound: str | None = None
     variant: str | None = None
     preset: str = "exact"
     band: float | list[float] | None = None

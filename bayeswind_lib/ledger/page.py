@@ -79,6 +79,8 @@ html[data-theme="dark"] .bw-status-not-testable { --fill: #4d3a75; --mark: #e6de
   .bw-rows:not(.bw-counts) td { min-width: 0; }
   .bw-rows th, .bw-rows td { border: 0; padding: 0.25rem 0.7rem; }
   .bw-rows td::before { content: attr(data-label); display: inline-block; width: 7.5rem; color: var(--quiet); }
+  .bw-rows td { overflow-wrap: anywhere; }
+  .bw-rows td[data-label="Read in"]::before { display: block; }
 }
 </style>"""
 
@@ -361,7 +363,8 @@ def published(row: dict) -> str:
     if row["published"] == "inf":
         return "infinite"
     text = row["published_text"]
-    return f"{_thousands(row['published']) if text.isdigit() else text}{_unit(row)}"
+    sign = f"{row['bound']} " if row["bound"] else ""
+    return f"{sign}{_thousands(row['published']) if text.isdigit() else text}{_unit(row)}"
 
 
 def measured(row: dict) -> str:

@@ -85,7 +85,7 @@ def faster() -> str:
         f"{name}: published {_short(e['published'])}, here {_short(e['measured'])}" for name, e in (("plain", plain), ("faster", fast))
     )
     return card(
-        f"An attention head learns {_short(times['published'])} times as fast when the rate of one part of it is ten times as high.",
+        f"An attention head learns {_short(times['published'])} times as fast when its values have a learning rate ten times as high.",
         f"Counted as the authors count, it is {_short(times['measured'])} times as fast here; the ratio of the bars is "
         f"{_short(plain['measured'] / fast['measured'])}. The reason given for it did not hold.",
         times["status"], drawn(words + ".", parts, *SMALL),
@@ -115,8 +115,8 @@ def longer() -> str:
     ]  # fmt: skip
     words = f"Error in bits at each step: {_short(inside)} up to step 20, to which the network was trained; {_short(after)} from step 26 on."
     return card(
-        "On sequences longer than those it was trained on, nothing happens.",
-        f"One step beyond, the error is {_short(claim['measured'])} times as large.",
+        "On sequences longer than those it was trained on, the network goes on as before.",
+        f"One step beyond them, its error is {_short(claim['measured'])} times as large.",
         claim["status"], drawn(words, parts, *SMALL),
         {"kind": "steps", "errors": [(a, b, error, round(y(error), 1)) for a, b, error in errors], "from": x(0), "to": x(50), "trained": 20},
     )

@@ -144,7 +144,7 @@ class Readings:
         lines = "".join(
             f'<tr role="row" id="read-{row["id"]}"><th scope="row" role="rowheader">'
             f'<a href="ledger.html#{anchor_of(row["id"])}"><code>{escape(row["id"])}</code></a>'
-            f'<small>{escape(row["source"])}{" (second-hand)" if second_hand(row) else ""}</small></th>'
+            f'<small>{escape(row["source"])}{" (second-hand)" if second_hand(row) and row["source"].startswith("Paper") else ""}</small></th>'
             f'<td role="cell" data-label="Published">{escape(published(row))}</td>'
             f'<td role="cell" data-label="Read in">{"<br>".join(escape(str(r)) for r in readings()[row["id"]])}</td></tr>'
             for row in self.rows
