@@ -9,7 +9,7 @@ import pytest
 from _support import ROOT
 
 import bayeswind_lib as bw
-from bayeswind_lib.ledger import provenance
+from bayeswind_lib.ledger import page, provenance
 from bayeswind_lib.ledger.claims import load_claims
 from bayeswind_lib.ledger.page import LedgerTable
 
@@ -70,6 +70,24 @@ def test_the_page_lists_every_printed_value_once():
     page = (ROOT / "book/provenance.md").read_text("utf-8")
     assert page.count("\nReadings(printed)\n") == 1
     assert "book/provenance" in (ROOT / "_toc.yml").read_text("utf-8")
+
+
+def test_what_only_others_tell_of_a_paper_is_marked_and_nothing_else():
+    html = provenance.Readings(bw.ledger.rows())._repr_html_()
+    marked = set(re.findall(r'id="read-([^"]+)">(?:(?!</th>).)*\(second-hand\)', html))
+    found = provenance.readings()
+    assert {"bijection-transformer-v1", "recall-mamba-v3"} < marked
+    assert not marked & {"bijection-transformer-v3", "bijection-float32-noise", "hmm-transformer-guide-k30"}
+    assert all({r.document.kind for r in found[id]} == {"second-hand"} for id in marked)
+
+
+def test_a_printed_limit_is_shown_as_one_and_is_the_end_of_what_counts():
+    limits = {row["id"]: row for row in bw.ledger.rows() if row["bound"]}
+    assert page.published(limits["bijection-mlp-3x192"]) == "> 1 bits"
+    assert page.published(limits["layer-ablation-accuracy"]) == "< 5 %"
+    assert page.published(bw.ledger.row("bijection-mlp-v3")) == "1.85 bits"
+    for id, row in limits.items():
+        assert row["band"][row["bound"] == "<"] == row["published"], id
 
 
 def test_the_contradiction_inside_one_article_is_told():

@@ -70,11 +70,11 @@ class Claim:
     chapters: list[str] = field(default_factory=list)
 
     def __post_init__(self):
-        for name, allowed in {"kind": KINDS, "test": TESTS}.items():
+        for name, allowed in {"kind": KINDS, "test": TESTS, "bound": (None, "<", ">")}.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(
                     f"claim {self.id}: {name} is {getattr(self, name)!r}, "
-                    f"choose one of {', '.join(allowed)}"
+                    f"choose one of {', '.join(filter(None, allowed))}"
                 )
         if (self.network is None) == (self.record is None):
             raise ValueError(f"claim {self.id}: name either a network or a record, not both")
