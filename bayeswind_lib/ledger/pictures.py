@@ -86,8 +86,9 @@ def faster() -> str:
     )
     return card(
         f"An attention head learns {_short(times['published'])} times as fast when its values have a learning rate ten times as high.",
-        f"Counted as the authors count, it is {_short(times['measured'])} times as fast here; the ratio of the bars is "
-        f"{_short(plain['measured'] / fast['measured'])}. The reason given for it did not hold.",
+        f"Counted as the authors do, from the full {_short(plain['published'])} updates, it is {_short(times['measured'])} times as fast here; "
+        f"from the {_short(plain['measured'])} that plain training needs, {_short(plain['measured'] / fast['measured'])}. "
+        "The authors' reason for it did not hold.",
         times["status"], drawn(words + ".", parts, *SMALL),
         {"kind": "updates", "most": most, "long": 128, "plain": plain["measured"], "faster": fast["measured"]},
     )
