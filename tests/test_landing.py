@@ -445,8 +445,8 @@ def test_without_scripts_everything_can_be_read(browser, home):
 def test_claims_say_what_the_ledger_says(site):
     text = re.sub("<[^>]+>", "", (site / PAGE).read_text("utf-8"))
     for name, words in (
-        ("bijection-transformer-v1", "off by {:.2g} bits on average"), ("em-speed-up", "Counted as the authors count, it is {:.2g} times as fast here"),
-        ("hmm-no-discontinuity", "the error is {:.2g} times as large"),
+        ("bijection-transformer-v1", "off by {:.2g} bits on average"), ("em-speed-up", "updates, it is {:.2g} times as fast here"),
+        ("hmm-no-discontinuity", "its error is {:.2g} times as large"),
     ):  # fmt: skip
         assert words.format(bw.ledger.row(name)["measured"]) in text
     for status, n in bw.ledger.counts(kinds=("paper",)).items():
