@@ -12,8 +12,9 @@ import torch
 import bayeswind_lib as bw
 from bayeswind_lib import training
 from bayeswind_lib.checkpoints.files import read_tensors
-from bayeswind_lib.experiments import curriculum
+from bayeswind_lib.experiments import curriculum, recall
 from bayeswind_lib.training import loop
+from bayeswind_lib.tunnels.recall import N_MARKS
 
 FULL = {"n_pairs": 3, "n_queries": 2, "n_keys": 6, "n_values": 6, "filler": 0}
 STAGES = ({"n_pairs": 1, "n_queries": 1, "vocabulary": 2}, {"n_pairs": 2, "vocabulary": 3})
@@ -251,3 +252,58 @@ def test_rings_mark_where_stages_ended():
     plain = bw.figures.learning_curves({"a": {"curve": curve}})
     ringed = bw.figures.learning_curves({"a": {"curve": curve}}, marks={"a": [50, 150]})
     assert "Rings on a: 50 episodes, 150 episodes" in ringed.alt and "Rings" not in plain.alt
+
+
+def binds(known: int):
+    """In the place of a network: it looks up the first so many keys, and cannot tell the others apart."""
+    def answer(task, episodes):
+        keys, values, asked = (episodes.latents[name] for name in ("keys", "values", "queries"))
+        own = asked[..., None] == keys[:, None]
+        alike = (asked[..., None] >= known) & (keys[:, None] >= known)
+        weight = torch.where(asked[..., None] < known, own, alike).float()
+        weight /= weight.sum(-1, keepdim=True)
+        return torch.zeros(*asked.shape, task.n_values).scatter_(2, values[:, None].expand_as(weight), weight)
+
+    return answer
+
+
+@pytest.mark.parametrize("known", [2, 8])
+def test_a_table_by_key_tells_half_of_the_symbols_from_half_a_rule(known):
+    task = bw.tunnels.Recall(n_pairs=4, n_queries=4, n_keys=16, n_values=16, vocabulary=8, filler=0)
+    episodes = task.sample(4000, torch.Generator().manual_seed(0))
+    found = recall.by_key(binds(known)(task, episodes), episodes, 8)
+    assert found.shape == (8, 8) and torch.allclose(found[:known], torch.eye(8, dtype=torch.float64)[:known])
+    if known < 8:
+        assert found[known:, :known].max() == 0 and found[known:, known:].sub(1 / 3).abs().max() < 0.05
+    even = recall.by_key(episodes.posterior.float().mul(0).add(1 / 16), episodes, 8)
+    assert torch.allclose(even, torch.full((8, 8), 1 / 16, dtype=torch.float64))
+
+
+def test_the_record_of_recall_keeps_what_it_has_and_its_stages_are_those_of_the_runs():
+    stored, queue = bw.ledger.record("probe_recall"), {row["key"]: row for row in bw.ledger.runs(plan="queue")}
+    assert stored["runs"]
+    for name, seeds in stored["runs"].items():
+        for seed, run in seeds.items():
+            row = queue[run["key"]]
+            assert (row["name"], str(row["seed"]), row["stage_ends"]) == (name, seed, run["stage_ends"])
+            assert run["stages"][-1]["accuracy"] == pytest.approx(row["accuracy"], abs=0.02)
+            assert [stage["task"]["vocabulary"] for stage in run["stages"][:-1]] == [one["vocabulary"] for one in row["recipe"]["curriculum"]]
+    assert recall.measure(4)["runs"] == stored["runs"]
+    assert {cell.name for cell in recall.cells()} >= set(stored["runs"])
+
+
+def test_a_stage_is_told_of_keys_that_the_one_before_had_and_of_new_ones():
+    """In the place of a network: the exact answer for keys below 4, and elsewhere the first value of all."""
+    tasks = [bw.tunnels.Recall(n_pairs=2, n_queries=2, n_keys=8, n_values=8, vocabulary=v, filler=0) for v in (2, 4, 8)]
+
+    def network(inputs, scored):
+        task = next(task for task in tasks if inputs.shape[1] == task.interface.n_positions)
+        exact = task.posterior(inputs).log().float()
+        first = torch.zeros_like(exact)
+        first[..., 0] = 99
+        return torch.where((inputs[:, torch.tensor(scored) - 1] < N_MARKS + 4)[..., None], exact, first)
+
+    stages = recall.row_of(network, tasks, 400)["stages"]
+    assert [stage["task"]["vocabulary"] for stage in stages] == [2, 4, 8]
+    assert stages[0]["old"] is None and stages[0]["new"] == stages[1]["old"] == stages[1]["new"] == stages[2]["old"] == 1
+    assert stages[2]["new"] == pytest.approx(1 / 8, abs=0.05) and stages[2]["new"] < stages[2]["accuracy"] < 1

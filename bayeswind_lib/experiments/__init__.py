@@ -32,7 +32,7 @@ from bayeswind_lib.training.plans import Cell
 from bayeswind_lib.training.presets import N_EPISODES
 
 # By record: the file that measures it. These are made by `make records`, on one core.
-PROBES = ("ablation", "beliefs", "capstone", "composition", "diagnostics", "gradient", "keys", "prediction", "prior", "progress", "recurrence", "routing", "settling", "tried", "values")
+PROBES = ("ablation", "beliefs", "capstone", "composition", "diagnostics", "gradient", "keys", "prediction", "prior", "progress", "recall", "recurrence", "routing", "settling", "tried", "values")
 MADE = {
     "bijection_baselines": "bijection_baselines", "hmm_baselines": "hmm_baselines", "regression_baselines": "regression_baselines",
     "recall_baselines": "recall_baselines", "facts": "facts", "networks": "networks",

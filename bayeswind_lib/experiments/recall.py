@@ -55,13 +55,17 @@ def row_of(network, tasks: list[Recall], n_episodes: int) -> dict:
     """What a network answers.
 
     Returns:
-        stages: by task its settings and the network's accuracy, 0 to 1. by_key: of the task `LOOKED_AT`, see there.
+        stages: by task its settings and the network's accuracy, 0 to 1; of questions about keys that the stage before had
+            ("old") and about the others ("new"), None if there are none. by_key: of the task `LOOKED_AT`, see there.
     """
-    rows = []
+    rows, known = [], 0
     for i, task in enumerate(tasks):
         episodes = task.sample(n_episodes, rng_for(task, 431))
         share = torch.cat([network(some.inputs, scored=task.interface.scored).softmax(-1) for some in parts(episodes)])  # (B, M, Y)
-        rows.append({"task": task.config, "accuracy": float((share.argmax(-1) == episodes.targets).double().mean())})
+        right, is_old = (share.argmax(-1) == episodes.targets).double(), episodes.latents["queries"] < known  # (B, M)
+        halves = {name: float(right[those].mean()) if those.any() else None for name, those in (("old", is_old), ("new", ~is_old))}
+        rows.append({"task": task.config, "accuracy": float(right.mean())} | halves)
+        known = task.vocabulary or task.n_keys
         if i == LOOKED_AT:
             keyed = rounded(by_key(share, episodes, task.vocabulary).numpy())
     return {"stages": rows, "by_key": keyed}
