@@ -26,7 +26,7 @@ from bayeswind_lib.training.plans import Cell
 from bayeswind_lib.training.sweep import ended_cells, weights_of
 from bayeswind_lib.tunnels import Episodes, Recall
 
-LOOKED_AT = 2  # the stage of which `by_key` is kept: the first with more keys than a network could tell apart one by one
+LOOKED_AT = 2  # the stage of which `by_key` is kept: small enough to be shown whole
 
 
 def measure(n_episodes: int, records: str | Path | None = None, runs: str | Path | None = None) -> dict:
@@ -39,24 +39,28 @@ def measure(n_episodes: int, records: str | Path | None = None, runs: str | Path
     found = dict((store.read("probe_recall", records) or {}).get("runs", {}))
     for cell, row in ended_cells(cells(), runs):
         network = checkpoints.load_file(weights_of(row, runs))
-        what = about(row) | {"stage_ends": row["stage_ends"]} | row_of(network, stages(cell.recipe), n_episodes)
+        what = row_of(network, stages(cell.recipe), n_episodes, stopped=len(row["stage_ends"]))
+        what = about(row) | {"stage_ends": row["stage_ends"]} | what
         found.setdefault(cell.name, {})[str(cell.recipe.seed)] = what
     return {"runs": found, "n_episodes": n_episodes}
 
 
 def cells() -> list[Cell]:
-    """The cells of the queue that go through a curriculum to recall of the published size."""
-    found = [entry.cell for entry in queue.entries()]
+    """The cells of the queue that go through a curriculum to recall of the published size, at the rate and budget of their table."""
+    found = [entry.cell for entry in queue.entries() if entry.plain]
     return [cell for cell in found if cell.recipe.tunnel == "recall" and cell.preset == "paper" and cell.recipe.curriculum]
 
 
 @torch.no_grad()
-def row_of(network, tasks: list[Recall], n_episodes: int) -> dict:
+def row_of(network, tasks: list[Recall], n_episodes: int, stopped: int = 0) -> dict:
     """What a network answers.
 
+    Args:
+        stopped: the number of the stage at which its training ended, from 0.
     Returns:
         stages: by task its settings and the network's accuracy, 0 to 1; of questions about keys that the stage before had
-            ("old") and about the others ("new"), None if there are none. by_key: of the task `LOOKED_AT`, see there.
+            ("old") and about the others ("new"), None if there are none. by_key: of the task `LOOKED_AT`, see there. right_by_key: of the stage at which it
+            stopped, the accuracy of questions about each key (V,).
     """
     rows, known = [], 0
     for i, task in enumerate(tasks):
@@ -66,9 +70,12 @@ def row_of(network, tasks: list[Recall], n_episodes: int) -> dict:
         halves = {name: float(right[those].mean()) if those.any() else None for name, those in (("old", is_old), ("new", ~is_old))}
         rows.append({"task": task.config, "accuracy": float(right.mean())} | halves)
         known = task.vocabulary or task.n_keys
+        if i == stopped:
+            asked = episodes.latents["queries"]
+            right_by_key = rounded([float(right[asked == key].mean()) for key in range(known)])
         if i == LOOKED_AT:
             keyed = rounded(by_key(share, episodes, task.vocabulary).numpy())
-    return {"stages": rows, "by_key": keyed}
+    return {"stages": rows, "by_key": keyed, "right_by_key": right_by_key}
 
 
 def parts(episodes: Episodes, at_once: int = 64) -> list[Episodes]:
