@@ -565,7 +565,9 @@ def test_the_answer_is_seen_where_controls_move_it(page):
     """A small one stays at the window's edge, with the KL of the large one, and takes no room; the machine has its own."""
     page.set_viewport_size({"width": 390, "height": 760})
     mini = page.locator(".bw-mini")
+    meet(page)  # what is drawn anew in a narrow window has been, before it is measured
     page.evaluate("scrollTo(0, 0)")
+    frames(page, 3)
     mini.wait_for(state="hidden")
     tall = root(page).evaluate("root => root.offsetHeight")
     page.locator("[data-chip='value 9']").evaluate("e => e.scrollIntoView({block: 'start'})")

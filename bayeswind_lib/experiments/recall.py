@@ -59,8 +59,8 @@ def row_of(network, tasks: list[Recall], n_episodes: int, stopped: int = 0) -> d
         stopped: the number of the stage at which its training ended, from 0.
     Returns:
         stages: by task its settings and the network's accuracy, 0 to 1; of questions about keys that the stage before had
-            ("old") and about the others ("new"), None if there are none. by_key: of the task `LOOKED_AT`, see there. right_by_key: of the stage at which it
-            stopped, the accuracy of questions about each key (V,).
+            ("old") and about the others ("new"), None if there are none. by_key: of the task `LOOKED_AT`, see there.
+            right_by_key: of the stage at which training stopped, the accuracy of questions about each key (V,).
     """
     rows, known = [], 0
     for i, task in enumerate(tasks):
