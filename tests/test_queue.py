@@ -54,6 +54,7 @@ eval_every = 100
 mastery = 0.3
 curriculum = [{ n_pairs = 1, n_queries = 1, vocabulary = 2 }]
 """
+STAGES = "[{ n_pairs = 1, n_queries = 1, vocabulary = 2 }]"
 CHANGING = {"seconds", "seconds_to", "interruptions", "commit"}  # of a row, from run to run
 
 
@@ -134,6 +135,13 @@ def test_a_table_stands_for_every_combination_first_things_first(plan):
     assert (half.learning_rate, half.matrix_learning_rate) == (whole.learning_rate / 2, whole.matrix_learning_rate / 2)
 
 
+def test_a_curriculum_may_be_named(plan):
+    """A name stands for its stages, and leaves the key of the run as it is."""
+    spelled = queue.entries(plan)[0].cell
+    plan.write_text(f"[curricula]\nsmall = {STAGES}\n" + TINY.replace(STAGES, '"small"'))
+    assert queue.entries(plan)[0].cell == spelled and len(spelled.recipe.curriculum) == 1
+
+
 def test_a_cell_named_twice_has_its_higher_priority(plan):
     plan.write_text(TINY + TINY.replace("priority = 2", "priority = 0"))
     assert [entry.priority for entry in queue.entries(plan)] == [0, 0, 0, 0, 1]
@@ -145,6 +153,7 @@ def test_a_cell_named_twice_has_its_higher_priority(plan):
         ("seeds =", "seed =", "table 1 of .*there is no seed: choose among priority"),
         ('why = "comes later"', "", "table 1 of .*why missing"),
         ("mastery = 0.3", "mastery = 30", "table 2 of .*mastery is 30"),
+        (STAGES, '"slow"', "table 2 of .*there is no curriculum 'slow': choose among none or add it to"),
         ("priority = 1", "priority =", "not a plan: expected TOML"),
         ("[[cells]]", "[[runs]]", "not a plan: expected tables"),
     ],

@@ -61,21 +61,22 @@ def entries(path: str | Path = PLAN) -> list[Entry]:
     Each table `[[cells]]` names `priority`, `why`, `tunnel` and `architecture`; as `plans.cell` takes them
     `preset` ("paper" by default), `variant` and `label`; `changes`, fields of the recipe; and of the lists
     `seeds`, `rates` (factors of both learning rates) and `budgets` (factors of the steps) every combination.
+    A `curriculum` among the changes is a list of stages, or the name of one in the file's table `[curricula]`.
 
     Raises:
         ValueError: for a file that is no such plan; the message names the table.
         OSError: for a file that cannot be read.
     """
     try:
-        tables = tomllib.loads(Path(path).read_text()).get("cells")
+        plan = tomllib.loads(Path(path).read_text())
     except tomllib.TOMLDecodeError as problem:
         raise ValueError(f"{path}: not a plan: expected TOML ({problem})") from None
-    if not isinstance(tables, list):
+    if not isinstance(plan.get("cells"), list):
         raise ValueError(f"{path}: not a plan: expected tables [[cells]], one for each group of runs")
     found: dict[str, Entry] = {}
-    for number, table in enumerate(tables, 1):
+    for number, table in enumerate(plan["cells"], 1):
         try:
-            chosen = _cells(table)
+            chosen = _cells(table, plan.get("curricula", {}))
         except (ValueError, TypeError) as problem:
             raise ValueError(f"{path}: table {number} of [[cells]]: {problem}") from None
         for one, is_plain in chosen:
@@ -91,7 +92,7 @@ def plain_recipes() -> dict[str, Recipe]:
     return {entry.cell.name: entry.cell.recipe for entry in reversed(entries()) if entry.plain}
 
 
-def _cells(table: dict) -> list[tuple[Cell, bool]]:
+def _cells(table: dict, curricula: dict[str, list]) -> list[tuple[Cell, bool]]:
     """All cells of a table of the plan, and whether each has the rate and the budget of the recipe."""
     if unknown := sorted(set(table) - set(WORDS)):
         raise ValueError(f"there is no {', '.join(unknown)}: choose among {', '.join(WORDS)}")
@@ -101,7 +102,11 @@ def _cells(table: dict) -> list[tuple[Cell, bool]]:
         cell, table["tunnel"], table["architecture"], table.get("variant"),
         preset=table.get("preset", "paper"), label=table.get("label"),
     )
-    changes = table.get("changes", {})
+    changes = dict(table.get("changes", {}))
+    if isinstance(name := changes.get("curriculum"), str):
+        if name not in curricula:
+            raise ValueError(f"there is no curriculum {name!r}: choose among {', '.join(curricula) or 'none'} or add it to [curricula]")
+        changes["curriculum"] = curricula[name]
     plain = made(**changes).recipe
     found = []
     for rate in table.get("rates", [1]):
