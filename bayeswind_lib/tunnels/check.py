@@ -50,7 +50,7 @@ class Checked:
             return "\n".join(f"wrong: {problem}" for problem in self.problems)
         return (
             f"nothing is wrong: shapes and seeds are as they should be, and of {self.n_tests} averages that are 0 under the "
-            f"posterior the farthest is {self.worst[0]:.1f} standard errors from it ({self.worst[1]}); {self.threshold:.1f} are allowed"
+            f"posterior the farthest is {self.worst[0]:.1f} standard errors from it ({self.worst[1].rstrip(',')}); {self.threshold:.1f} are allowed"
         )
 
 
