@@ -76,6 +76,7 @@ def test_a_network_that_must_beat_its_null_is_never_reproduced_by_it():
         ("reproduced", "reproduced", "", 5.0, "stands, and so does its null"), ("partly", None, "", 5.0, "with a condition"),
         ("not reproduced", None, "no better than chance", 5.0, "falls to its null"),
         ("not reproduced", None, "smaller than published", 1.5, "falls to its null"),
+        ("not reproduced", None, "smaller than published", 1.0, "falls otherwise"),  # the most extreme deal of all
         ("not reproduced", None, "smaller than published", 5.0, "falls otherwise"),
         ("not settled", None, "", None, "open"), ("not testable", None, "", None, "not testable"),
         ("not settled", None, "no better than chance, but", 1.5, "at its null, without controls"),
