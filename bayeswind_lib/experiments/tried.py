@@ -1,7 +1,8 @@
 """The record `probe_tried`: what probes read in other runs of a network that they opened, so that a failure may count.
 
 networks/NAME/RUN/RECORD holds the part of RECORD that the ledger asks for, as if the run were the network NAME of
-seed 0: a run at another rate ("rate 0.003") or of twice the budget ("doubled"). Nulls are the run's own where they are cheap.
+seed 0: a run at another rate ("rate 0.003"; "rate 0.003 shorter" if it belongs to the scan that compares rates on a part of
+the updates) or of twice the budget ("doubled"). Nulls are the run's own where they are cheap.
 The runs lie in the folder of the queue, which only `--runs` brings; without it what is stored is kept:
 
     python -m bayeswind_lib queue --folder FOLDER --only NAME
@@ -47,10 +48,12 @@ def cells() -> list[Cell]:
 
 
 def run_of(cell: Cell) -> str:
-    """What a cell of the queue is beside the plain one of its name: "", "rate 0.003", "doubled", or "rate 0.003 doubled"."""
+    """What a cell of the queue is beside the plain one of its name: "", "rate 0.003", "doubled", "rate 0.003 doubled", or
+    a short run, "rate 0.003 shorter"; of the plain rate that only says what the others are compared with, and is "" too."""
     plain = queue.plain_recipes()[cell.name]
     rate = "" if cell.recipe.learning_rate == plain.learning_rate else f"rate {cell.recipe.learning_rate:g}"
-    return " ".join(part for part in (rate, "doubled" if cell.recipe.steps == 2 * plain.steps else "") if part)
+    length = {2 * plain.steps: "doubled", plain.steps: ""}.get(cell.recipe.steps, "shorter" if rate else "")
+    return " ".join(part for part in (rate, length) if part)
 
 
 # ---- what is read, each in the form of its record

@@ -71,8 +71,8 @@ class Evidence:
         rescued: the best score among the finished runs at other rates or of twice the budget.
         smaller: what a network of classroom size scores, where one of the published size is lacking.
         others: the same number from the other networks that the claim's `also` names.
-        tried: the same number from runs at other rates ("rate 0.01") and of twice the budget ("doubled"), each with a
-            null of its own if it has one, where it is no score that training lowers: something inside a network, or
+        tried: the same number from runs at other rates ("rate 0.01"; "rate 0.01 shorter" of the scan that compares rates)
+            and of twice the budget ("doubled"), each with a null of its own if it has one, where it is no score that training lowers: something inside a network, or
             beyond what it was trained on.
     """
 
@@ -153,8 +153,10 @@ def _tried_of_networks(claim: Claim, records: dict) -> dict[str, tuple[float, Nu
     found = {}
     for row in trained.all_rows(records) if claim.length or claim.measure in SHAPES else ():
         kind = trained.kind_of(row) if row["name"] == claim.network and row.get("schedule_ended") else None
-        if kind not in ("rate", "doubled"):
+        if kind not in ("rate", "doubled", "scan"):
             continue
+        if kind == "scan" and trained.rate_of(row) == trained.plain_recipes()[claim.network].learning_rate:
+            continue  # only what the others are compared with
         if claim.measure in SHAPES:
             value = _score_of_row(row, claim.measure)[0]
         elif "scores" in row and claim.length > row["tunnel_config"]["length"]:
@@ -162,7 +164,9 @@ def _tried_of_networks(claim: Claim, records: dict) -> dict[str, tuple[float, Nu
         else:
             continue
         if value is not None:
-            found[kind if kind == "doubled" else f"rate {trained.rate_of(row):g}"] = value * claim.scale, Null()
+            rate = trained.rate_of(row)
+            run = {"doubled": "doubled", "rate": f"rate {rate:g}", "scan": f"rate {rate:g} shorter"}[kind]
+            found[run] = value * claim.scale, Null()
     return found
 
 
@@ -423,7 +427,8 @@ def judge(claim: Claim, evidence: Evidence) -> tuple[str, str]:
         found, _ = _judge(claim, dataclasses.replace(granted, value=value, null=null, others=(), shares=(), rescued=None))
         if found not in failed:
             return "not settled", f"{why}, but with another recipe ({run}) it is {value:.3g}"
-    return wanted, f"{why}, and so it is at {len(evidence.tried) - 1} other learning rates and after twice the updates"
+    shorter = f" (in runs of 1/{trained.SCAN} of the updates)" if any(run.endswith("shorter") for run in evidence.tried) else ""
+    return wanted, f"{why}, and so it is at {len(_rates_tried(evidence.tried))} other learning rates{shorter} and after twice the updates"
 
 
 def settled_by(claim: Claim, evidence: Evidence, status: str, records: dict[str, dict | None]) -> str:
@@ -448,7 +453,12 @@ def settled_by(claim: Claim, evidence: Evidence, status: str, records: dict[str,
 
 def _tried_enough(tried: dict) -> bool:
     """Whether three other rates and twice the budget were tried."""
-    return "doubled" in tried and sum(not run.endswith("doubled") for run in tried) >= MIN_LEARNING_RATES - 1
+    return "doubled" in tried and len(_rates_tried(tried)) >= MIN_LEARNING_RATES - 1
+
+
+def _rates_tried(tried: dict) -> set[str]:
+    """The other rates among the names of `Evidence.tried`."""
+    return {run.split()[1] for run in tried if run.startswith("rate") and not run.endswith("doubled")}
 
 
 def _judge(claim: Claim, evidence: Evidence) -> tuple[str, str]:
@@ -660,7 +670,8 @@ def controls_suffice(controls: dict) -> tuple[bool, str]:
     """Whether the controls of a run (see `trained.controls`) make a failure of it count.
 
     Its schedule ended; it is the best of at least 4 learning rates (none of the others gets its
-    KL down by a tenth or more); twice the budget moves its KL by less than a tenth.
+    KL down by a tenth or more, be it in whole runs or in a scan of shorter ones); twice the budget moves its KL by less
+    than a tenth.
     """
     rates = set(controls.get("learning_rates", []))
     if len(rates) < MIN_LEARNING_RATES:
@@ -673,6 +684,9 @@ def controls_suffice(controls: dict) -> tuple[bool, str]:
     if best is not None and best < (1 - MAX_KL_CHANGE) * before:
         longer = "" if both is None else f", and twice the budget at another rate to {both:.3g}"
         return False, f"another learning rate brings its KL to {best:.3g}{longer}"
+    scan = _number(controls.get("kl_scan"))
+    if scan is not None and scan < 1 - MAX_KL_CHANGE:
+        return False, f"in shorter runs another learning rate has {scan:.2g} of the KL, and no whole run has that rate"
     if both is not None and both < (1 - MAX_KL_CHANGE) * before:
         return False, f"twice the budget at another rate brings its KL to {both:.3g}"
     longer = _number(controls.get("kl_longer"))

@@ -26,7 +26,8 @@ FINISHED = ("runs", QUEUE)  # records of finished runs, in the order in which a 
 # Plans whose results lie in a record of their own, not among the runs; that of "small" is its network's.
 OWN_RECORD = ("variants", "prior", "prior-doubled", "binding-trials", "binding-race", "small")
 COMPARED = {"bijection": "Bijection", "hmm": "HMM", "regression": "Regression", "recall": "Recall"}  # tunnels of the page of architectures
-KINDS = ("plain", "rate", "doubled", "both", "longer", "unplanned", "other")
+KINDS = ("plain", "rate", "doubled", "both", "longer", "scan", "unplanned", "other")
+SCAN = 4  # a rate may be compared on runs of one part in so many of the updates, at the plain rate as well
 TRIED = ("rate", "doubled", "both", "longer")  # what else was tried of a name
 
 
@@ -135,7 +136,7 @@ def names() -> frozenset[str]:
 
 def kind_of(row: dict) -> str:
     """What a run is to its name: the plain run, one at another "rate", of "doubled" budget, or both,
-    or "longer" still.
+    or "longer" still; or a short one, at any rate, of the "scan" that compares rates.
 
     "unplanned": no plan knows the name. "other": the plan says something else by now. The precision of the
     products is a machine's choice, so that it makes no other kind.
@@ -160,6 +161,7 @@ def _kind(name: str, seed: int, tag: str, rate: float, matrix_rate: float, steps
             steps=2 * own.steps, learning_rate=rate, matrix_learning_rate=matrix_rate
         ),
         "longer": own.but(steps=max(steps, 2 * own.steps)),
+        "scan": own.but(steps=round(own.steps / SCAN), learning_rate=rate, matrix_learning_rate=matrix_rate),
     }
     return next((kind for kind, wanted in candidates.items() if tag in _tags(wanted)), "other")
 
@@ -202,8 +204,9 @@ def controls(name: str, rows: Iterable[dict]) -> dict:
     """What tells whether a failure of `name` is one: other learning rates, and twice the budget.
 
     Returns:
-        learning_rates: all at which a run of this budget ended, the plain one's first;
-        kl: of the plain run, bits; kl_best: the lowest at another rate; kl_doubled: after twice
+        learning_rates: all at which a run of this budget, or of the scan, ended, the plain one's first;
+        kl: of the plain run, bits; kl_best: the lowest at another rate; kl_scan: the lowest in the scan at a rate
+        of which there is no whole run, over that at the plain rate there; kl_doubled: after twice
         the budget; kl_both: after twice the budget at another rate; kl_longer: after a longer run
         still. All of the lowest seed that has a plain run, so that nothing else differs; {} without.
     """
@@ -217,9 +220,14 @@ def controls(name: str, rows: Iterable[dict]) -> dict:
         [row for row in same_seed if kind_of(row) == kind] for kind in ("rate", "doubled", "both")
     )
     longer = [row for row in same_seed if kind_of(row) == "longer"]
+    scan = {rate_of(row): float(row["kl"]) for row in same_seed if kind_of(row) == "scan"}
+    short = scan.pop(rate_of(base), None)  # without it the others say nothing
+    scan = {rate: kl / short for rate, kl in scan.items()} if short else {}
+    whole = [rate_of(row) for row in [base, *rates]]
     return {
-        "learning_rates": list(dict.fromkeys(rate_of(row) for row in [base, *rates])),
+        "learning_rates": list(dict.fromkeys(whole + list(scan))),
         "kl": float(base["kl"]),
+        "kl_scan": min((kl for rate, kl in scan.items() if rate not in whole), default=None),
         "kl_best": min((float(row["kl"]) for row in rates), default=None),
         "kl_doubled": float(doubled[0]["kl"]) if doubled else None,
         "kl_both": min((float(row["kl"]) for row in both), default=None),
