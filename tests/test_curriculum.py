@@ -303,7 +303,10 @@ def test_a_stage_is_told_of_keys_that_the_one_before_had_and_of_new_ones():
         first[..., 0] = 99
         return torch.where((inputs[:, torch.tensor(scored) - 1] < N_MARKS + 4)[..., None], exact, first)
 
-    stages = recall.row_of(network, tasks, 400)["stages"]
+    row = recall.row_of(network, tasks, 400, stopped=2)
+    stages = row["stages"]
+    assert row["right_by_key"][:4] == [1.0] * 4 and len(row["right_by_key"]) == 8 and max(row["right_by_key"][4:]) < 0.5
+    assert len(row["right_by_place"]) == 2 and row["right_by_place"] == pytest.approx([stages[2]["accuracy"]] * 2, abs=0.1)
     assert [stage["task"]["vocabulary"] for stage in stages] == [2, 4, 8]
     assert stages[0]["old"] is None and stages[0]["new"] == stages[1]["old"] == stages[1]["new"] == stages[2]["old"] == 1
     assert stages[2]["new"] == pytest.approx(1 / 8, abs=0.05) and stages[2]["new"] < stages[2]["accuracy"] < 1

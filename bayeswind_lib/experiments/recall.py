@@ -60,7 +60,8 @@ def row_of(network, tasks: list[Recall], n_episodes: int, stopped: int = 0) -> d
     Returns:
         stages: by task its settings and the network's accuracy, 0 to 1; of questions about keys that the stage before had
             ("old") and about the others ("new"), None if there are none. by_key: of the task `LOOKED_AT`, see there.
-            right_by_key: of the stage at which training stopped, the accuracy of questions about each key (V,).
+            right_by_key, right_by_place: of the stage at which training stopped, the accuracy of questions about each key
+            (V,), and about the key stored first, second, ... (N,).
     """
     rows, known = [], 0
     for i, task in enumerate(tasks):
@@ -72,10 +73,12 @@ def row_of(network, tasks: list[Recall], n_episodes: int, stopped: int = 0) -> d
         known = task.vocabulary or task.n_keys
         if i == stopped:
             asked = episodes.latents["queries"]
+            place = (asked[..., None] == episodes.latents["keys"][:, None]).int().argmax(-1)  # (B, M)
             right_by_key = rounded([float(right[asked == key].mean()) for key in range(known)])
+            right_by_place = rounded([float(right[place == i].mean()) for i in range(task.n_pairs)])
         if i == LOOKED_AT:
             keyed = rounded(by_key(share, episodes, task.vocabulary).numpy())
-    return {"stages": rows, "by_key": keyed, "right_by_key": right_by_key}
+    return {"stages": rows, "by_key": keyed, "right_by_key": right_by_key, "right_by_place": right_by_place}
 
 
 def parts(episodes: Episodes, at_once: int = 64) -> list[Episodes]:
