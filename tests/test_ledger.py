@@ -458,6 +458,7 @@ def alone(tried: dict[str, float]) -> dict:
     return {run: (value, Null()) for run, value in tried.items()}
 
 
+SHORT = {"learning_rates": [0.003, 0.001], "kl_scan": 0.95}  # a scan in which no rate does better than the plain one by a tenth
 OTHERS = {"rate 0.001": 0.3, "rate 0.002": 0.35, "rate 0.004": 0.2, "doubled": 0.4}
 
 
@@ -471,19 +472,29 @@ OTHERS = {"rate 0.001": 0.3, "rate 0.002": 0.35, "rate 0.004": 0.2, "doubled": 0
         ),
         (OTHERS | {"rate 0.004": 0.6}, "not settled", "smaller than published, but with another recipe (rate 0.004) it is 0.6"),
         (OTHERS | {"doubled": 0.5}, "not settled", "another recipe (doubled) it is 0.5"),
-        ({run: value for run, value in OTHERS.items() if run != "doubled"}, "not settled", "1 of at least 4 learning rates"),
-        ({("rate 0.001 doubled" if run == "rate 0.001" else run): value for run, value in OTHERS.items()}, "not settled", "1 of at least 4"),
-        ({run: value for run, value in OTHERS.items() if run != "rate 0.001"}, "not settled", "1 of at least 4 learning rates"),
+        ({run: value for run, value in OTHERS.items() if run != "doubled"}, "not settled", "2 of at least 4 learning rates"),
+        ({("rate 0.001 doubled" if run == "rate 0.001" else run): value for run, value in OTHERS.items()}, "not settled", "2 of at least 4"),
+        ({run: value for run, value in OTHERS.items() if run != "rate 0.001"}, "not settled", "2 of at least 4 learning rates"),
     ],
 )
 def test_what_a_probe_reads_counts_if_networks_at_other_rates_and_of_twice_the_budget_read_it_too(tried, status, words):
     claim = dataclasses.replace(RECORD_ROW, test="at_least", band=None, published="0.5", preset="paper")
     null = Null(0.1, 0.1, 0.1, 20, "n")
-    found = judge(claim, Evidence(0.4, None, null, tried=alone(tried)))
+    found = judge(claim, Evidence(0.4, None, null, controls=SHORT, tried=alone(tried)))
     assert found[0] == status and words in found[1]
     assert judge(claim, Evidence(0.6, None, null, tried=alone(tried)))[0] == "reproduced"  # a success needs none of it
     unknown = dataclasses.replace(claim, cannot_refute="the base is unknown")
     assert judge(unknown, Evidence(0.4, None, null, tried=alone(tried)))[0] == "not settled"
+
+
+@pytest.mark.parametrize(("scan", "status"), [(0.95, "not reproduced"), (0.85, "not settled"), (None, "not settled")])
+def test_short_runs_count_as_tried_only_if_no_rate_does_better_in_them(scan, status):
+    claim = dataclasses.replace(RECORD_ROW, test="at_least", band=None, published="0.5", preset="paper")
+    short = alone({run.replace("04", "04 shorter"): value for run, value in OTHERS.items()})
+    controls = SHORT | {"kl_scan": scan}
+    assert judge(claim, Evidence(0.4, None, Null(0.1, 0.1, 0.1, 20, "n"), controls=controls, tried=short))[0] == status
+    whole = judge(claim, Evidence(0.4, None, Null(0.1, 0.1, 0.1, 20, "n"), controls=controls, tried=alone(OTHERS)))
+    assert whole[0] == "not reproduced"
 
 
 @pytest.mark.parametrize(("doubled", "status"), [(1.9, "reproduced"), (0.2, "not settled")])

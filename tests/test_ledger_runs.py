@@ -15,6 +15,7 @@ import pytest
 from _support import ROOT
 
 import bayeswind_lib as bw
+from bayeswind_lib.experiments import queue
 from bayeswind_lib.ledger import architectures, baselines, store, trained
 from bayeswind_lib.ledger.claims import load_claims
 from bayeswind_lib.ledger.status import Null, controls_suffice, gather, judge
@@ -47,8 +48,9 @@ def cells(plan_name: str, name: str) -> list:
 
 def plain(name: str, values=(0.41, 0.41, 0.41), **changes) -> list[dict]:
     """The plain runs of a classroom network, one a seed, with these entropy errors (KL the same)."""
-    group = next(g for g in PLANS if g not in trained.CONTROLS and cells(g, name))
-    found = cells(group, name)
+    groups = [g for g in PLANS if g not in trained.CONTROLS]
+    found = next((some for some in (cells(g, name) for g in groups) if some), None)
+    found = found or [entry.cell for entry in queue.entries() if entry.cell.name == name and entry.plain]
     return [
         row(cell, entropy_mae=value, kl=value, **changes)
         for cell, value in zip(found, values, strict=False)
@@ -277,17 +279,20 @@ def test_a_published_success_settles_and_its_failure_needs_controls(stored):
     assert bw.ledger.row("transport-mamba")["status"] == "not reproduced"
 
 
+CURRICULUM = "recall-transformer-classroom-curriculum-rotary"
+STAGED_MAMBA = "recall-mamba-classroom-curriculum"
+
+
 def test_accuracies_count_upwards(stored):
-    stored(plain("recall-mamba-classroom", accuracy=0.99) + plain("recall-lstm-classroom", accuracy=0.99))
+    stored(plain(STAGED_MAMBA, accuracy=0.99) + plain("recall-lstm-classroom", accuracy=0.99))
     found = bw.ledger.row("recall-mamba-v3")
     assert (found["status"], found["measured"]) == ("reproduced", pytest.approx(99.0))
     assert bw.ledger.row("recall-lstm-tuned")["status"] == "not reproduced"
-    stored(plain("recall-mamba-classroom", accuracy=0.03) + plain("recall-lstm-classroom", accuracy=0.03))
+    stored(plain(STAGED_MAMBA, accuracy=0.03) + plain("recall-lstm-classroom", accuracy=0.03))
     assert "no better than" in bw.ledger.row("recall-mamba-v3")["reason"]
     assert bw.ledger.row("recall-lstm-tuned")["status"] == "not settled"
 
 
-CURRICULUM = "recall-transformer-classroom-curriculum-rotary"
 
 
 def in_queue(tmp_path, **changes) -> None:
@@ -346,12 +351,22 @@ def test_every_seed_of_the_curriculum_that_ended_binds():
 
 
 def test_efforts_are_compared_and_their_null_deals_the_runs_out_again(stored):
-    slow = [r | {"episodes_to": {"0.1": n}} for r, n in zip(plain("recall-mamba-classroom"), (20, 25, 30), strict=True)]
-    fast = [r | {"episodes_to": {"0.1": 10}} for r in plain("recall-transformer-classroom")]
+    slow = [r | {"episodes_to": {"0.1": n}} for r, n in zip(plain(STAGED_MAMBA), (20, 25, 30), strict=True)]
+    fast = [r | {"episodes_to": {"0.1": 10}} for r in plain(CURRICULUM)]
     stored(slow + fast)
     found = bw.ledger.row("recall-mamba-effort")
     assert (found["measured"], found["status"], found["draws"]) == (2.5, "reproduced", 20)
     assert found["null_high"] == 2.5 and found["null_low"] == pytest.approx(0.4)
+
+
+def test_a_run_that_does_not_get_there_counts_with_all_its_episodes(stored):
+    slow = [r | {"episodes": 70, "episodes_to": {"0.1": n}} for r, n in zip(plain(STAGED_MAMBA), (20, 30, None), strict=True)]
+    fast = [r | {"episodes_to": {"0.1": 10}} for r in plain(CURRICULUM)]
+    stored(slow + fast)
+    assert bw.ledger.row("recall-mamba-effort")["measured"] == pytest.approx((20 + 30 + 70) / 30)
+    slow[2]["schedule_ended"] = False
+    stored(slow + fast)
+    assert bw.ledger.row("recall-mamba-effort")["measured"] == pytest.approx(2.5)
 
 
 def test_two_networks_are_compared(stored):

@@ -8,8 +8,9 @@ import pytest
 
 from bayeswind_lib import checkpoints, models, training
 from bayeswind_lib.checkpoints.store import lookup
-from bayeswind_lib.experiments import keys, tried
+from bayeswind_lib.experiments import keys, queue, tried
 from bayeswind_lib.ledger.claims import load_claims
+from bayeswind_lib.training import plans
 
 from tests._support import rng
 
@@ -21,6 +22,14 @@ def test_other_rates_and_twice_the_budget_are_planned_for_every_network_that_is_
         runs = [tried.run_of(cell) for cell in tried.cells() if cell.name == name]
         assert len(set(runs)) == len(runs) and runs.count("doubled") == 1
         assert len({run.split()[1] for run in runs if run.startswith("rate ") and not run.endswith("doubled")}) >= 3
+
+
+def test_a_run_of_any_other_length_has_no_name():
+    plain = queue.plain_recipes()["hmm-transformer"]
+    assert plans.run_of(plain, plain.learning_rate, plain.steps // 4) == plans.run_of(plain, plain.learning_rate, plain.steps) == ""
+    assert plans.run_of(plain, 0.5, plain.steps // 4) == "rate 0.5 shorter" and plans.run_of(plain, 0.5, 2 * plain.steps) == "rate 0.5 doubled"
+    with pytest.raises(ValueError, match="a run of 7 updates: expected one of"):
+        plans.run_of(plain, 0.5, 7)
 
 
 def claims_of(name: str) -> list:

@@ -20,6 +20,7 @@ from bayeswind_lib import checkpoints, tunnels
 from bayeswind_lib.checkpoints import store
 from bayeswind_lib.experiments import ablation, keys, queue, recurrence, routing, values
 from bayeswind_lib.experiments.progress import about
+from bayeswind_lib.training import plans
 from bayeswind_lib.training.plans import Cell
 from bayeswind_lib.training.sweep import ended_cells, weights_of
 
@@ -48,12 +49,8 @@ def cells() -> list[Cell]:
 
 
 def run_of(cell: Cell) -> str:
-    """What a cell of the queue is beside the plain one of its name: "", "rate 0.003", "doubled", "rate 0.003 doubled", or
-    a short run, "rate 0.003 shorter"; of the plain rate that only says what the others are compared with, and is "" too."""
-    plain = queue.plain_recipes()[cell.name]
-    rate = "" if cell.recipe.learning_rate == plain.learning_rate else f"rate {cell.recipe.learning_rate:g}"
-    length = {2 * plain.steps: "doubled", plain.steps: ""}.get(cell.recipe.steps, "shorter" if rate else "")
-    return " ".join(part for part in (rate, length) if part)
+    """`plans.run_of` of a cell of the queue."""
+    return plans.run_of(queue.plain_recipes()[cell.name], cell.recipe.learning_rate, cell.recipe.steps)
 
 
 # ---- what is read, each in the form of its record

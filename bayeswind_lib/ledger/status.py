@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from bayeswind_lib.checkpoints.store import lookup
 from bayeswind_lib.ledger import baselines, trained
 from bayeswind_lib.ledger.claims import Claim
+from bayeswind_lib.training.plans import run_of
 
 STATUSES = ("reproduced", "partly", "not reproduced", "not settled", "needs public weights", "not testable")
 MIN_LEARNING_RATES = 4
@@ -155,17 +156,14 @@ def _tried_of_networks(claim: Claim, records: dict) -> dict[str, tuple[float, Nu
         kind = trained.kind_of(row) if row["name"] == claim.network and row.get("schedule_ended") else None
         if kind not in ("rate", "doubled", "scan"):
             continue
-        if kind == "scan" and trained.rate_of(row) == trained.plain_recipes()[claim.network].learning_rate:
-            continue  # only what the others are compared with
+        run = run_of(trained.plain_recipes()[claim.network], trained.rate_of(row), int(row["steps"]))
         if claim.measure in SHAPES:
             value = _score_of_row(row, claim.measure)[0]
         elif "scores" in row and claim.length > row["tunnel_config"]["length"]:
             value = _score_in_detail(row | {"scores": row | row["scores"]}, claim)[0]
         else:
             continue
-        if value is not None:
-            rate = trained.rate_of(row)
-            run = {"doubled": "doubled", "rate": f"rate {rate:g}", "scan": f"rate {rate:g} shorter"}[kind]
+        if value is not None and run:  # a short run at the plain rate is only what the others are compared with
             found[run] = value * claim.scale, Null()
     return found
 
@@ -254,6 +252,9 @@ def _run(entry: dict, score: tuple[float | None, float | None], claim: Claim) ->
 
 
 def _score_of_row(row: dict, measure: str) -> tuple[float | None, float | None]:
+    """A measure and its error; of a run that ended before it reached a level the episodes that it had, at least so many."""
+    if measure.startswith("episodes_to") and row.get("schedule_ended") and "episodes_to" in row and lookup(row, measure) is None:
+        return _number(row["episodes"]), None
     return _number(lookup(row, measure)), _number(lookup(row, f"{measure}_se"))
 
 
@@ -412,10 +413,11 @@ def judge(claim: Claim, evidence: Evidence) -> tuple[str, str]:
 
     Where a failure lacks nothing but the controls of `controls_suffice`, it counts as well if every run at
     another rate (3 or more) and the one of twice the budget fails too: a direct look at what those rules can only
-    infer from the loss. It takes readings that training does not lower (`Evidence.tried`).
+    infer from the loss. It takes readings that training does not lower (`Evidence.tried`). Short runs at other rates
+    count only if none of those rates does better there than the plain one (`kl_scan` of `trained.controls`).
     """
     status, reason = _judge(claim, evidence)
-    if status != "not settled" or not _tried_enough(evidence.tried):
+    if status != "not settled" or not _tried_enough(evidence):
         return status, reason
     failed = ("reproduced", "partly") if claim.test == "fails" else ("not reproduced",)
     granted = dataclasses.replace(evidence, controls=GRANTED)
@@ -428,7 +430,7 @@ def judge(claim: Claim, evidence: Evidence) -> tuple[str, str]:
         if found not in failed:
             return "not settled", f"{why}, but with another recipe ({run}) it is {value:.3g}"
     shorter = f" (in runs of 1/{trained.SCAN} of the updates)" if any(run.endswith("shorter") for run in evidence.tried) else ""
-    return wanted, f"{why}, and so it is at {len(_rates_tried(evidence.tried))} other learning rates{shorter} and after twice the updates"
+    return wanted, f"{why}, and so it is at {len(_rates_tried(evidence))} other learning rates{shorter} and after twice the updates"
 
 
 def settled_by(claim: Claim, evidence: Evidence, status: str, records: dict[str, dict | None]) -> str:
@@ -451,14 +453,16 @@ def settled_by(claim: Claim, evidence: Evidence, status: str, records: dict[str,
     return "\n".join(found)
 
 
-def _tried_enough(tried: dict) -> bool:
+def _tried_enough(evidence: Evidence) -> bool:
     """Whether three other rates and twice the budget were tried."""
-    return "doubled" in tried and len(_rates_tried(tried)) >= MIN_LEARNING_RATES - 1
+    return "doubled" in evidence.tried and len(_rates_tried(evidence)) >= MIN_LEARNING_RATES - 1
 
 
-def _rates_tried(tried: dict) -> set[str]:
-    """The other rates among the names of `Evidence.tried`."""
-    return {run.split()[1] for run in tried if run.startswith("rate") and not run.endswith("doubled")}
+def _rates_tried(evidence: Evidence) -> set[str]:
+    """The other rates among the names of `Evidence.tried`; those of short runs only if no rate does better there."""
+    scan = _number(evidence.controls.get("kl_scan"))
+    skipped = ("doubled",) if scan is not None and scan >= 1 - MAX_KL_CHANGE else ("doubled", "shorter")
+    return {run.split()[1] for run in evidence.tried if run.startswith("rate") and not run.endswith(skipped)}
 
 
 def _judge(claim: Claim, evidence: Evidence) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from bayeswind_lib import experiments
 from bayeswind_lib.checkpoints import store
-from bayeswind_lib.training.plans import PLANS, Cell, plan
+from bayeswind_lib.training.plans import PLANS, SCAN, Cell, plan
 from bayeswind_lib.training.recipe import CHOICES, Recipe
 
 # Plans whose cells bear the names of other plans' cells.
@@ -27,7 +27,6 @@ FINISHED = ("runs", QUEUE)  # records of finished runs, in the order in which a 
 OWN_RECORD = ("variants", "prior", "prior-doubled", "binding-trials", "binding-race", "small")
 COMPARED = {"bijection": "Bijection", "hmm": "HMM", "regression": "Regression", "recall": "Recall"}  # tunnels of the page of architectures
 KINDS = ("plain", "rate", "doubled", "both", "longer", "scan", "unplanned", "other")
-SCAN = 4  # a rate may be compared on runs of one part in so many of the updates, at the plain rate as well
 TRIED = ("rate", "doubled", "both", "longer")  # what else was tried of a name
 
 

@@ -14,6 +14,7 @@ from bayeswind_lib.training.presets import COMPARED, recipe
 from bayeswind_lib.training.recipe import Recipe
 
 SEEDS = (0, 1, 2)
+SCAN = 4  # a rate may be compared on runs of one part in so many of the updates, at the plain rate as well
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,20 @@ def cell(
         tunnel, architecture, preset, variant, **{"seed": seed, "data_seed": seed} | fixed | changes
     )
     return Cell("-".join(part for part in parts if part), wanted, preset)
+
+
+def run_of(plain: Recipe, learning_rate: float, steps: int) -> str:
+    """What a run is beside the plain one of its name: "", "rate 0.003", "doubled", "rate 0.003 doubled", or a short run
+    of the scan, "rate 0.003 shorter"; at the plain rate that only says what the others are compared with, and is "" too.
+
+    Raises:
+        ValueError: for a number of updates that is none of these.
+    """
+    rate = "" if learning_rate == plain.learning_rate else f"rate {learning_rate:g}"
+    lengths = {plain.steps: "", 2 * plain.steps: "doubled", round(plain.steps / SCAN): "shorter" if rate else ""}
+    if steps not in lengths:
+        raise ValueError(f"a run of {steps:,} updates: expected one of {', '.join(f'{n:,}' for n in lengths)}")
+    return " ".join(part for part in (rate, lengths[steps]) if part)
 
 
 # The architectures that are compared, as (architecture, variant).
