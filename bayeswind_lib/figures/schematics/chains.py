@@ -22,7 +22,7 @@ def hmm_graph() -> Drawing:
         y, radius, spread = 142, 24, s.pick(190, 100)
         xs = [s.width / 2 + n * spread for n in (-1, 0, 1)]
         for n, x in enumerate(xs):
-            s.circle((x, y), radius, f"*s*_{{{n + 1}}}", HIDDEN)
+            s.circle((x, y), radius, str(n), HIDDEN)
             s.loop((x, y), radius, (180, 90, 0)[n], HIDDEN)
             s.arrow((x, y + radius + 4), (x, y + radius + 34), SEEN)
             s.bars(x - 36, y + radius + 92, 72, 48, EMISSION[n], SEEN, labels="abc", top=0.8)
@@ -31,12 +31,12 @@ def hmm_graph() -> Drawing:
             s.arrow((xs[i] + d * (radius + 1), y - 7 * d), (xs[j] - d * (radius + 4), y - 7 * d), HIDDEN, bend=s.pick(7, 4))
         for a, b, up in ((xs[0] + 7, xs[2] - 7, 76), (xs[2] + 7, xs[0] - 7, -98)):
             s.arrow((a, y - radius - 2), (b, y - radius - 4), HIDDEN, bend=up)
-        s.text(((xs[0] + xs[1]) / 2, y - 28), "*T*_{12}")
-        s.text(((xs[0] + xs[1]) / 2, y + 28), "*T*_{21}")
+        s.text(((xs[0] + xs[1]) / 2, y - 28), "*T*_{01}")
+        s.text(((xs[0] + xs[1]) / 2, y + 28), "*T*_{10}")
         s.note((s.width / 2, y + radius + 128), s.pick("moves by the rows of *T*; shows a, b or c by the rows of *E*", "moves by *T*, shows a, b or c by *E*"))
 
     alt = (
-        "Three hidden states s1, s2, s3 in circles. Arrows lead from every state to every other one and back to itself: the "
+        "Three hidden states 0, 1, 2 in circles. Arrows lead from every state to every other one and back to itself: the "
         "transition probabilities T. Under each state an arrow leads to bars: the probabilities E with which it shows a, b or c."
     )
     return drawing("A hidden Markov model as a graph", alt, paint)
