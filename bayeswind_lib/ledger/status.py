@@ -378,6 +378,7 @@ NULLS = {
     "dealt_runs": "the same runs, dealt out to the two networks in every way",
     "as_large": "axes drawn at random that carry as much variance",
     "independent": "sequences without a rule",
+    "claims": "runs whose queries and keys were never trained", "never": "large queries and keys that were never trained",
     "shuffled": "answers of other sequences", "gaussian": "one Gaussian cloud of the same covariance",
 }
 
