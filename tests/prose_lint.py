@@ -13,6 +13,7 @@ Every other decimal, percentage or power of ten is a finding: it would not chang
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from dataclasses import dataclass
@@ -215,6 +216,21 @@ def sprawl(text: str, path: str = "text") -> list[str]:
         filled = sum(bool(line.strip()) for line in lines)
         if filled > LONGEST and not folded:
             found.append(f"{path}:{start}: a visible cell of {filled} lines, at most {LONGEST}")
+    return found
+
+
+def unseen(text: str, path: str = "text") -> list[str]:
+    """Tables that no reader sees: a notebook shows the value of a cell's last expression only."""
+    found = []
+    for cell in CODE_CELL.finditer(text):
+        header = options[0] if (options := CELL_OPTIONS.match(cell[1])) else ""
+        statements = ast.parse(re.sub(r"^[%!].*$", "pass", cell[1].removeprefix(header), flags=re.MULTILINE)).body
+        start = text.count("\n", 0, cell.start(1) + len(header))
+        found += [
+            f"{path}:{start + one.lineno}: a table that is not the last thing in its cell is not shown"
+            for one in statements[:-1]
+            if isinstance(one, ast.Expr) and ast.unparse(one).startswith("bw.figures.table(")
+        ]
     return found
 
 

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 from _support import CHAPTERS, ROOT
-from prose_lint import drafted, hidden, lint, paragraphs, sprawl
+from prose_lint import drafted, hidden, lint, paragraphs, sprawl, unseen
 
 import bayeswind_lib as bw
 from bayeswind_lib.checkpoints import store
@@ -179,6 +179,18 @@ def test_hidden_code_may_be_wider_and_longer(options):
     assert sprawl(CELL % (options, "\n".join(["x" * 110] * 40))) == []
     (finding,) = sprawl(CELL % (options, "x" * 111))
     assert "111 characters, at most 110" in finding
+
+
+@pytest.mark.parametrize("path", sorted(CHAPTERS.glob("*.md")), ids=lambda path: path.stem)
+def test_every_table_is_shown(path):
+    assert unseen(path.read_text(), path.name) == []
+
+
+def test_a_planted_table_that_is_not_shown_is_found():
+    shown = CELL % (HIDDEN, "x = 1\nbw.figures.table(\n    [])")
+    assert unseen(shown) == []
+    lost = CELL % (HIDDEN, "x = 1\nbw.figures.table(\n    [])\nassert x")
+    assert unseen("# Title\n\n" + lost, "a.md") == ["a.md:7: a table that is not the last thing in its cell is not shown"]
 
 
 # -- a record that changes, changes what is printed
