@@ -21,7 +21,7 @@ pytestmark = pytest.mark.xdist_group("browser")
 DOCUMENTS = ["chapters/02_tunnel", "book/references"]
 FIRST = "chapters-02_tunnel--"
 # Sections of the chapter that are not printed here, to save time.
-DROPPED = ["elimination-without-binding", "how-this-could-be-wrong", "the-oracle-as-a-program", "predictors-with-partial-knowledge"]
+DROPPED = ["elimination-without-binding", "how-this-could-be-wrong", "the-oracle-as-a-program", "predictors-whose-rule-is-known"]
 
 
 def plain(text: str) -> str:

@@ -320,13 +320,9 @@ def claims(found: dict) -> dict:
 
 
 def nulls(found: dict) -> dict:
-    """Over seeds and deals with a falling rate: "line", ratios of settling times; "even", what uniform attention costs;
-    "never", the entropy error of runs whose queries and keys are large and never trained, over that of the free runs."""
+    """Over seeds and deals with a falling rate: "line", ratios of settling times; "even", what uniform attention costs."""
     draws = [draw for one in found["runs"].get("falling", {}).values() for draw in one["nulls"]]
-    never = over_free(found["ladder"].get("falling", {}), "looks-large", "entropy_mae")
-    return {what: stats.summaries([draw[what] for draw in draws]) if draws else {} for what in ("line", "even")} | {
-        "never": {"looks": stats.summary(never)} if never else {}
-    }
+    return {what: stats.summaries([draw[what] for draw in draws]) if draws else {} for what in ("line", "even")}
 
 
 def over_free(labels: dict, label: str, what: str) -> list[float]:

@@ -378,7 +378,6 @@ NULLS = {
     "dealt_runs": "the same runs, dealt out to the two networks in every way",
     "as_large": "axes drawn at random that carry as much variance",
     "independent": "sequences without a rule",
-    "claims": "runs whose queries and keys were never trained", "never": "large queries and keys that were never trained",
     "shuffled": "answers of other sequences", "gaussian": "one Gaussian cloud of the same covariance",
 }
 
@@ -443,7 +442,7 @@ def settled_by(claim: Claim, evidence: Evidence, status: str, records: dict[str,
     waiting = trained.waiting(records)
     found = []
     for name in (claim.network,) if claim.network else claim.opens:
-        size = name.removesuffix("-classroom") if claim.preset == "classroom" else name  # the published size is what lacks
+        size = name.partition("-classroom")[0] if claim.preset == "classroom" else name  # the published size is what lacks
         if name in waiting and size == name:
             found.append(f"{QUEUE} --only {name}-seed")
         elif any(other.startswith(size) and "-classroom" not in other for other in waiting):
