@@ -981,6 +981,11 @@ def test_no_number_of_a_trained_network_is_held_to_the_rule_for_formulas():
     assert not [claim.id for claim in load_claims() if claim.network and claim.test in ("digits", "samples")]
 
 
+def test_the_command_of_a_classroom_row_keeps_the_network_s_label():
+    assert bw.ledger.row("recall-mamba-effort")["settled_by"].endswith("--only recall-mamba-curriculum")
+    assert bw.ledger.row("frame-later-gain")["settled_by"] == ""  # no network of the published size settles it
+
+
 def test_a_row_whose_runs_are_all_there_names_no_command():
     claim = next(claim for claim in load_claims() if claim.id == "hmm-transformer-v1")
     records = {"queue": {"runs": [{"key": cell.key} for cell in cells("queue")]}}

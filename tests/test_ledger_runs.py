@@ -293,8 +293,6 @@ def test_accuracies_count_upwards(stored):
     assert bw.ledger.row("recall-lstm-tuned")["status"] == "not settled"
 
 
-
-
 def in_queue(tmp_path, **changes) -> None:
     """The queue's record with the runs of one network, one a seed, as if they had ended so."""
     found = [row(cell, **{"accuracy": 1.0, "kl": 1e-6} | changes) for cell in trained.cells("queue") if cell.name == CURRICULUM]

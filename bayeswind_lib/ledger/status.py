@@ -442,7 +442,7 @@ def settled_by(claim: Claim, evidence: Evidence, status: str, records: dict[str,
     waiting = trained.waiting(records)
     found = []
     for name in (claim.network,) if claim.network else claim.opens:
-        size = name.partition("-classroom")[0] if claim.preset == "classroom" else name  # the published size is what lacks
+        size = name.replace("-classroom", "") if claim.preset == "classroom" else name  # the published size is what lacks
         if name in waiting and size == name:
             found.append(f"{QUEUE} --only {name}-seed")
         elif any(other.startswith(size) and "-classroom" not in other for other in waiting):
