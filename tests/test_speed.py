@@ -134,9 +134,31 @@ def test_what_stands_passed_by_the_rules():
     for one in speed.entered():
         task = found[one["task"]]
         assert (one["counts"], one["measure"], one["threshold"]) == (task.counts, task.measure, task.threshold)
-        assert speed.verdict(task, one, best.get(task.name)) is None
+        place = (task.name, one["device"] if task.counts == "seconds" else "")
+        assert speed.verdict(task, one, best.get(place)) is None
         assert [run["seed"] for run in one["runs"]] == list(speed.SEEDS)
-        best[task.name] = one
+        best[place] = one
+
+
+def test_seconds_are_compared_on_one_processor_only(file, tmp_path):
+    path, entries = tmp_path / "speed.json", []
+    for counts in ("seconds", "episodes"):
+        file.write_text(EASY.replace('"episodes"', f'"{counts}"').replace('"easy"', f'"{counts}"'))
+        task = speed.task(counts, file)
+        for device in ("old", "new", "old"):
+            entries.append(speed.entry(task, [row(seed, entropy_mae=0.1, entropy_mae_se=0.01, device=device) for seed in speed.SEEDS]))
+    path.write_text(speed.records_text(entries))
+    assert speed.standing("seconds", path) == entries[2]
+    assert speed.standing("seconds", path, "new") == entries[1] and speed.standing("seconds", path, "third") is None
+    assert speed.standing("episodes", path, "third") == entries[5]
+
+
+def test_a_slow_processor_does_not_lose_to_a_fast_one(file, tmp_path):
+    file.write_text(EASY.replace('"episodes"', '"seconds"'))
+    fast = speed.entry(speed.task("easy", file), [row(seed, entropy_mae=0.1, entropy_mae_se=0.01, seconds=0.0, device="fast") for seed in speed.SEEDS])
+    (tmp_path / "speed.json").write_text(speed.records_text([fast]))
+    found, said = tried(file, tmp_path)
+    assert found["device"] != "fast" and said.startswith("a record")
 
 
 def test_the_command_lists_tries_and_tells(file, tmp_path):

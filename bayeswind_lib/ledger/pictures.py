@@ -150,6 +150,6 @@ def ledger_bar() -> str:
     bar = "".join(f'<i class="bw-{status.replace(" ", "-")}" style="flex:{n}"></i>' for status, n in found.items())
     legend = "".join(f'<li class="bw-{status.replace(" ", "-")}"><b>{n}</b> {html.escape(status)}</li>' for status, n in found.items())
     return (
-        f'<div class="bw-tally"><p>All {total} numbers that the papers print, by what came of them here:</p>'
+        f'<div class="bw-tally"><p>The {total} values that the ledger has from the papers, by what came of them here:</p>'
         f'<div class="bw-tally-bar" aria-hidden="true">{bar}</div><ul>{legend}</ul></div>'
     )

@@ -133,9 +133,16 @@ def entered(path: str | Path | None = None) -> list[dict]:
         raise CheckpointError(f"{path}: not a file of speed records ({problem}); restore it from the repository") from None
 
 
-def standing(name: str, path: str | Path | None = None) -> dict | None:
-    """The record of a task that stands: the one entered last; None if there is none."""
-    return next((entry for entry in reversed(entered(path)) if entry["task"] == name), None)
+def standing(name: str, path: str | Path | None = None, device: str | None = None) -> dict | None:
+    """The record of a task that stands: the one entered last; None if there is none.
+
+    Args:
+        device: only records of this processor, where they count seconds, which those of another do not compare with.
+    """
+    found = [entry for entry in entered(path) if entry["task"] == name]
+    if device is not None:
+        found = [entry for entry in found if entry["counts"] != "seconds" or entry["device"] == device]
+    return found[-1] if found else None
 
 
 def entry(task: Task, rows: list[dict]) -> dict:
@@ -188,7 +195,8 @@ def work(
     rows = sweep(cells, Path(folder).resolve(), workers=0, threads_per_worker=1, report=report, n_episodes=n_episodes)
     if len(rows) < len(cells):
         raise RuntimeError(f"task {task.name}: {len(cells) - len(rows)} of {len(cells)} runs failed; what failed stands above")
-    tried, before = entry(task, rows), standing(task.name, path)
+    tried = entry(task, rows)
+    before = standing(task.name, path, tried["device"])
     if problem := verdict(task, tried, before):
         report(problem)
         return None
