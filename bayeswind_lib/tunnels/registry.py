@@ -60,6 +60,10 @@ def _refuse(name: str, kind: type) -> None:
     for member, what in NEEDED.items():
         if not hasattr(kind, member):
             raise ValueError(f"the tunnel {name} has no {member}: {what}")
+    try:
+        inspect.signature(kind.sample).bind("self", "batch", "rng", "device")
+    except TypeError as problem:
+        raise ValueError(f"the tunnel {name} has a sample that cannot be called as {NEEDED['sample']}: {problem}") from None
     old = TUNNELS.get(name)
     if old is not None and (_place(old), old.__qualname__) != (_place(kind), kind.__qualname__):
         raise ValueError(f"the name {name!r} is taken by {old.__module__}.{old.__qualname__}: choose another one")
