@@ -114,6 +114,8 @@ def write_sections(app, problem):
         if file.is_file():
             sections += [[len(pages), *row] for row in json.loads(file.read_text("utf-8"))]
             pages.append(page)
+    for row in sections:  # nobody looks for a third decimal, and digits weigh more than words
+        row[-1] = re.sub(r"\d[\d,]*\.\d{3,}", "…", row[-1])
     data = json.dumps(
         {"pages": pages, "sections": sections}, ensure_ascii=False, separators=(",", ":")
     )
