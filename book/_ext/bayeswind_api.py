@@ -19,6 +19,7 @@ from sphinx.util.docutils import SphinxDirective
 
 CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```\s*$", re.M | re.S)
 SKIPPED = ("exercises",)  # each is described where its exercise stands
+UNSOUGHT = "bw-unsought"  # the class of what the search's list leaves out
 HEADING = re.compile(r"(Args|Attributes|Returns|Yields|Raises):$")
 SECTION = re.compile(rf"\n(?={HEADING.pattern.replace('(', '(?:')})", re.M)
 ROW = re.compile(r"(\*{0,2}[A-Za-z_][\w, *]*): (.*)")
@@ -148,7 +149,11 @@ def described(doc: str) -> list[nodes.Node]:
             if head in ("Returns:", "Yields:"):
                 found += [nodes.paragraph("", "", nodes.strong(text=head)), paragraph(rest)]
             elif HEADING.match(head):
-                found += [nodes.paragraph("", "", nodes.strong(text=head)), rows(rest)]
+                apart = [UNSOUGHT] if head == "Raises:" else []
+                found += [
+                    nodes.paragraph("", "", nodes.strong(text=head), classes=apart),
+                    rows(rest, apart),
+                ]
             elif head.startswith(">>>"):
                 found.append(nodes.literal_block(text=piece, language="python"))
             elif found and isinstance(found[-1], nodes.bullet_list) and piece.startswith("    "):
@@ -158,9 +163,9 @@ def described(doc: str) -> list[nodes.Node]:
     return found
 
 
-def rows(text: str) -> nodes.bullet_list:
+def rows(text: str, classes: list[str] = ()) -> nodes.bullet_list:
     """What stands under "Args:": an item for each first line, continued by lines further in."""
-    shown = nodes.bullet_list()
+    shown = nodes.bullet_list(classes=list(classes))
     for item in filter(str.strip, re.split(r"\n(?=\S)", inspect.cleandoc("\n" + text))):
         line = " ".join(item.split())
         match = ROW.match(line)
@@ -180,7 +185,7 @@ def entry(name: str, what: object, chapters: list[int] = ()) -> nodes.definition
         body += nodes.definition_list("", *own)
     if chapters:
         words = f"Called in chapter{'s' * (len(chapters) > 1)} {', '.join(map(str, chapters))}."
-        body += nodes.paragraph("", "", nodes.emphasis(text=words))
+        body += nodes.paragraph("", "", nodes.emphasis(text=words), classes=[UNSOUGHT])
     return nodes.definition_list_item("", term, body)
 
 

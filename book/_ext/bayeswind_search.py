@@ -14,6 +14,7 @@ from pathlib import Path
 
 from docutils import nodes
 
+from bayeswind_api import UNSOUGHT
 from bayeswind_predict import predict_answer, predict_answers
 
 FILE = "_static/sections.js"
@@ -55,6 +56,8 @@ def prose(node: nodes.Node) -> str:
         return " "
     if isinstance(node, nodes.math):
         return letters(node.astext())
+    if UNSOUGHT in node.get("classes", ()):
+        return " "
     if "bw-minutes" in node.get("classes", ()) or node.get("nb_element") == "cell_code":
         return captions(node)
     parts = "".join(map(prose, node.children))
