@@ -38,7 +38,7 @@ MADE = {
     "recall_baselines": "recall_baselines", "facts": "facts", "networks": "networks",
     "attention_variants": "attention_variants", "binding_race": "binding_race", "primitives": "primitives",
 } | {f"probe_{name}": name for name in PROBES}
-RACES = {"races": "races", "fair_race": "fair_race", "curriculum": "curriculum"}  # hours, and twice ten minutes: only when they are named
+RACES = {"races": "races", "fair_race": "fair_race", "curriculum": "curriculum", "wrong_model": "wrong_model"}  # ten minutes to hours: only when they are named
 LANGUAGE = {"language_geometry": "language_geometry", "language_sula": "language_sula"}  # these need the language model
 RECORDS = MADE | RACES | LANGUAGE
 PROBE_EPISODES, DRAWS = 512, 200  # of each network that is opened, and of each null
