@@ -140,6 +140,28 @@ def test_a_belief_about_the_state_becomes_one_about_the_next_symbol(name):
             np.testing.assert_allclose(got[b, t], expected, rtol=1e-9)
 
 
+def test_time_reversed_is_the_filter_of_the_chain_run_backwards():
+    """Its moves keep the long-run shares, and every pair of neighbours is as frequent as forwards, in the other order."""
+    tunnel = bw.tunnels.HMM(4, 3, 7, "raw")
+    episodes = tunnel.sample(6, rng(3))
+    got = baselines.ReversedFilter(tunnel).predict(episodes.inputs).exp2().numpy()
+    for b in range(6):
+        T, E, symbols = in_numpy(episodes, b)
+        share = long_run(T)
+        backwards = (share[:, None] * T).T / share[:, None]
+        np.testing.assert_allclose(backwards.sum(1), 1)
+        np.testing.assert_allclose(share @ backwards, share)
+        expected = [filtered(backwards, E, symbols[: t + 1], np.full(4, 0.25)) for t in range(7)]
+        np.testing.assert_allclose(got[b], expected, rtol=1e-9)
+
+
+def test_two_states_look_the_same_backwards():
+    tunnel = bw.tunnels.HMM(2, 3, 9, "raw")
+    episodes = tunnel.sample(20, rng(4))
+    got = baselines.ReversedFilter(tunnel).predict(episodes.inputs).exp2()
+    assert torch.allclose(got, episodes.posterior, atol=1e-12)
+
+
 def test_the_stationary_distribution_stays():
     transition = bw.tunnels.HMM(6, 2, 1, "raw", sticky=50.0).sample(500, rng(5)).latents["transition"]
     share = baselines.stationary(transition)

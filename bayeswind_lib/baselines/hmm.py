@@ -190,6 +190,22 @@ class TransposedFilter(_Belief):
         return self.filtered(transition.mT, emission, observations)
 
 
+class ReversedFilter(_Belief):
+    """The exact filter of the chain that runs backwards in time: T[j, i] pi[j] / pi[i], pi the long-run shares.
+
+    It has the same long-run shares and the same pairs of neighbours, in the other order (Norris, 1997, section 1.9).
+    """
+
+    name = "filter, time reversed"
+
+    def belief(
+        self, transition: torch.Tensor, emission: torch.Tensor, observations: torch.Tensor
+    ) -> torch.Tensor:
+        share = stationary(transition)
+        backwards = transition.mT * share[:, None, :] / share[:, :, None]
+        return self.filtered(backwards, emission, observations)
+
+
 class OtherConvention(_Belief):
     """The exact filter under the other convention about a move before the first symbol."""
 

@@ -9,8 +9,8 @@ its *teacher* is below `diagnostics.RIGHT` bits. It takes about an hour of one c
 Networks that are in the folder are not trained again; one that was cut off (after three minutes at most) is
 begun again. Areas compare networks of one recipe with each other.
 
-networks: one row each, as in `probe_diagnostics`, with its teacher and the divergence from it. diagnostics:
-how many pass, and areas under the ROC curve. "claims", "shuffled_labels": what the ledger reads.
+networks: one row each, as in `probe_diagnostics`, with its teacher and the divergence from it. The rest: see
+`summaries`. Areas are under the ROC curve.
 
 Axes: B episodes.
 """
@@ -38,18 +38,20 @@ from bayeswind_lib.training.recipe import Recipe
 FOLDER = Path("runs/wrong_model")
 SEEDS = (0, 1, 2)
 EPISODES = 96
-EXACT = "exact"
+EXACT, RENAMED = "exact", "outcomes renamed"
 # By recipe (of a shipped network): its teachers. The first is right.
 TEACHERS: dict[str, dict[str, Callable]] = {
     "bijection-transformer-classroom-posterior": {
         EXACT: lambda tunnel: tunnel,
         "the first pair does not count": baselines.bijection.OneTooFew,
         "values come back after four": lambda tunnel: baselines.bijection.Eliminator(tunnel, 4),
+        RENAMED: baselines.bijection.RelabelledOracle,
     },
     "hmm-transformer-classroom": {
         EXACT: lambda tunnel: tunnel,
-        "moves read backwards": baselines.hmm.TransposedFilter,
+        "time runs backwards": baselines.hmm.ReversedFilter,
         "the state never moves": baselines.hmm.NoTransport,
+        RENAMED: baselines.bijection.RelabelledOracle,
     },
 }
 
@@ -104,9 +106,16 @@ def cells(seeds: Sequence[int]) -> Iterator[tuple[str, str, int]]:
 
 
 def trained(folder: Path, name: str, teacher: str, seed: int) -> tuple[nn.Module, Taught]:
-    """A network and what it was taught: read if it is in the folder, else trained and kept there."""
+    """A network and what it was taught: read if it is in the folder, else trained and kept there.
+
+    Raises:
+        ValueError: for a recipe in which no teacher is heard.
+        CheckpointError: for a file of another recipe or teacher.
+    """
     shipped = checkpoints.load(name, seed=0).record
     recipe = Recipe.from_dict(shipped["recipe"]).but(seed=seed, data_seed=seed)
+    if recipe.supervision != "posterior" or recipe.pool:
+        raise ValueError(f"{name} is trained on {recipe.supervision} outcomes, pool {recipe.pool}: choose a recipe on fresh posteriors")
     run = start(recipe)
     taught = Taught(run.tunnel, TEACHERS[name][teacher](run.tunnel))
     path = folder / f"{name}-{teacher.replace(' ', '-')}-seed{seed}.safetensors"
@@ -155,12 +164,23 @@ def dealt(rows: Sequence[Row], rng: np.random.Generator) -> list[Row]:
 
 
 def summaries(rows: Sequence[Row], draws: int) -> dict:
-    """By diagnostic: how many of each kind pass, and the area; then what the ledger reads."""
+    """What is made of the rows.
+
+    Returns:
+        diagnostics: by name, how many of each kind pass; the area between the right model and the wrong ones that have
+        another entropy, and its middle 95 in 100 if the kinds are dealt out at random; and the area between the right
+        model and the one with the right entropy and other outcomes. claims, shuffled_labels: of all wrong models.
+    """
     rng, found = np.random.default_rng(SEED), {}
+    parts = {which: [row for row in rows if row["teacher"] == EXACT or (row["teacher"] == RENAMED) == (which == "renamed")]
+             for which in ("others", "renamed")}
     for one in DIAGNOSTICS:
+        chance = [matched_area(dealt(parts["others"], rng), one) for _ in range(draws)]
         found[one.name] = {
             "kinds": {kind: passing(rows, one.name, [kind]) for kind in ("right model", "wrong model")},
-            "area": short(matched_area(rows, one)),
+            "renamed": passing(parts["renamed"], one.name, ["wrong model"]),
+            "area": short(matched_area(parts["others"], one)), "chance": [short(x) for x in np.quantile(chance, (0.025, 0.975))],
+            "area_renamed": short(matched_area(parts["renamed"], one)),
         }
     signs = next(one for one in DIAGNOSTICS if one.name == "all three signs")
     by_chance = stats.summary([matched_area(dealt(rows, rng), signs) for _ in range(draws)])
