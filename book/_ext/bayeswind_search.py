@@ -24,6 +24,7 @@ SKIPPED = (
     nodes.literal_block, nodes.table, nodes.raw, nodes.section, nodes.title, nodes.comment,
     nodes.math_block, nodes.target, nodes.footnote_reference, predict_answer, predict_answers,
 )  # fmt: skip
+DECIMALS = re.compile(r"((?:Fig|[Nn]o|v)\. |[A-Z][a-z]+ )?\d[\d,]*\.\d{2,}")
 TEX = {
     r"\alpha": "α", r"\beta": "β", r"\gamma": "γ", r"\delta": "δ", r"\epsilon": "ε",
     r"\varepsilon": "ε",
@@ -72,6 +73,15 @@ def captions(node: nodes.Node) -> str:
     )
 
 
+def without_decimals(text: str) -> str:
+    """Measured numbers as dots: nobody seeks a second decimal, and digits weigh more than words.
+
+    >>> without_decimals("at most 0.25 bits (Fig. 6.11, 3.5 times)")
+    'at most … bits (Fig. 6.11, 3.5 times)'
+    """
+    return DECIMALS.sub(lambda found: found[0] if found[1] else "…", text)
+
+
 def words_of(nodes_: list) -> str:
     """Several nodes as plain text on one line."""
     return " ".join("".join(map(prose, nodes_)).split())
@@ -117,8 +127,8 @@ def write_sections(app, problem):
         if file.is_file():
             sections += [[len(pages), *row] for row in json.loads(file.read_text("utf-8"))]
             pages.append(page)
-    for row in sections:  # nobody looks for a third decimal, and digits weigh more than words
-        row[-1] = re.sub(r"\d[\d,]*\.\d{3,}", "…", row[-1])
+    for row in sections:
+        row[-1] = without_decimals(row[-1])
     data = json.dumps(
         {"pages": pages, "sections": sections}, ensure_ascii=False, separators=(",", ":")
     )
