@@ -163,7 +163,7 @@ def described(doc: str) -> list[nodes.Node]:
     return found
 
 
-def rows(text: str, classes: list[str] = ()) -> nodes.bullet_list:
+def rows(text: str, classes: tuple[str, ...] | list[str] = ()) -> nodes.bullet_list:
     """What stands under "Args:": an item for each first line, continued by lines further in."""
     shown = nodes.bullet_list(classes=list(classes))
     for item in filter(str.strip, re.split(r"\n(?=\S)", inspect.cleandoc("\n" + text))):
