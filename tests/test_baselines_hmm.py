@@ -7,6 +7,7 @@ them against the printed table of a survey of the paper (its section 5.2), withi
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 
 import numpy as np
@@ -182,6 +183,25 @@ def test_a_window_as_long_as_the_episode_is_the_oracle():
                 assert torch.equal(got, episodes.posterior.log2())
 
 
+def test_a_window_from_the_marginal_is_the_posterior_given_its_symbols():
+    """By enumeration of every path, with all that lies before the window summed out."""
+    for first in (False, True):
+        tunnel = bw.tunnels.HMM(3, 2, 6, "raw", transition_first=first)
+        episodes = tunnel.sample(4, rng(16))
+        got = baselines.WindowFilter(tunnel, 2, "marginal").predict(episodes.inputs).exp2().numpy()
+        for b in range(4):
+            T, E, symbols = (
+                episodes.latents[name][b].numpy() for name in ("transition", "emission", "observations")
+            )
+            for t in range(2, 6):
+                mass = np.zeros(3)
+                for path in itertools.product(range(3), repeat=t + 1):
+                    begin = np.full(3, 1 / 3) @ T if first else np.full(3, 1 / 3)
+                    weight = begin[path[0]] * math.prod(T[a, z] for a, z in itertools.pairwise(path))
+                    mass[path[-1]] += weight * math.prod(E[path[i], symbols[i]] for i in (t - 1, t))
+                np.testing.assert_allclose(got[b, t], mass / mass.sum(), rtol=1e-9)
+
+
 def test_spoilt_oracles_are_the_oracle_where_nothing_is_spoilt():
     tunnel = bw.tunnels.HMM()
     episodes = tunnel.sample(50, rng(7))
@@ -241,7 +261,7 @@ def test_randomness_comes_from_the_generator():
     ("call", "words"),
     [
         (lambda t: baselines.WindowFilter(t, 0), "window is 0: at least"),
-        (lambda t: baselines.WindowFilter(t, 2, "zero"), "start is 'zero': choose one of stationary, uniform"),
+        (lambda t: baselines.WindowFilter(t, 2, "zero"), "start is 'zero': choose one of stationary, uniform, marginal"),
         (lambda t: baselines.Tempered(t, -1.0), "power is -1.0"),
         (lambda t: baselines.Tempered(t, math.inf), "power is inf"),
         (lambda t: baselines.NoisyLogits(t, -0.1, rng()), "sd is -0.1"),

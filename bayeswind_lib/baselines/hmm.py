@@ -21,7 +21,7 @@ from bayeswind_lib.stats import standard_error
 from bayeswind_lib.tunnels import HMM, Episodes
 from bayeswind_lib.tunnels.hmm import forward_filter, on_grid, transport
 
-STARTS = ("stationary", "uniform")
+STARTS = ("stationary", "uniform", "marginal")
 
 
 def normalised(weights: torch.Tensor) -> torch.Tensor:
@@ -224,8 +224,10 @@ class WindowFilter(_Belief):
     """The exact filter on the last `window` symbols alone.
 
     Where an episode is no older than that, it is the exact filter. Later it begins anew, before
-    the oldest symbol of its window, from the stationary distribution or as an episode begins
-    ("uniform").
+    the oldest symbol of its window: from the stationary distribution, as an episode begins
+    ("uniform"), or from where the chain is by then if nothing was seen ("marginal"). With the last it is
+    exact: the belief given these symbols, the matrices and the step, so that no other reading of
+    the window has a smaller expected log loss.
 
     Raises:
         ValueError: if the window is empty or the start has no such name.
@@ -248,8 +250,10 @@ class WindowFilter(_Belief):
         if n < 1:
             return exact
         seen = likelihoods(emission, observations)
-        stays = stationary(transition)[:, None] if self.start == "stationary" else None
-        prior = self.before(transition) if stays is None else stays
+        if self.start == "marginal":
+            prior = BlindChain(self.tunnel).belief(transition, emission, observations)[:, 1 : 1 + n]
+        else:
+            prior = self.before(transition) if self.start == "uniform" else stationary(transition)[:, None]
         belief = normalised(prior * seen[:, 1 : 1 + n])  # all windows at once, (B, n, S)
         for step in range(2, self.window + 1):
             belief = normalised(transport(belief, transition) * seen[:, step : step + n])
