@@ -447,6 +447,9 @@ def test_what_was_picked_after_looking_is_partly_and_networks_that_disagree_sett
     assert judge(claim, Evidence(0.5, None, null)) == ("partly", "at least as large as published, by a reading that was picked after looking: the best of six")
     plain = dataclasses.replace(claim, picked=None)
     assert judge(plain, Evidence(0.5, None, null, others=(0.6,)))[0] == "reproduced"
+    half = dataclasses.replace(plain, but="the sentence says more")
+    assert judge(half, Evidence(0.5, None, null)) == ("partly", "at least as large as published, but the sentence says more")
+    assert judge(half, Evidence(0.3, None, null, controls=ENOUGH))[0] == "not reproduced"
     status, reason = judge(plain, Evidence(0.5, None, null, others=(0.3,), controls=ENOUGH))
     assert status == "not settled" and reason.endswith("do not agree: 0.5, 0.3")
     undecided = dataclasses.replace(plain, published="0.9", cannot_refute="the base is unknown")

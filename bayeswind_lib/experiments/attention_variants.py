@@ -153,7 +153,7 @@ def ledger_values(tunnels_of: dict) -> dict:
     """The few numbers that stand in the ledger, and their nulls by kind, each flat.
 
     By how much the fall of entropy of the plain network is above that of another; and of all networks
-    the lowest share of two components and the highest cosine of keys.
+    the lowest share of two components and the highest cosine of keys, each beside the untrained copies of the network that has it.
     """
     measured, dealt = {}, {}
     for tunnel, entries in tunnels_of.items():
@@ -163,12 +163,10 @@ def ledger_values(tunnels_of: dict) -> dict:
             dealt[f"{what} {tunnel}"] = exchanged(plain, entries[name]["seeds"], "fall")
     every = [entry for entries in tunnels_of.values() for entry in entries.values()]
     keyed = [entry for entry in every if entry["mean"]["cosine"]]
-    measured["pc12"] = min(entry["mean"]["pc12"]["value"] for entry in every)
-    measured["cosine"] = max(entry["mean"]["cosine"]["value"] for entry in keyed)
-    ends = ("null", "low", "high")
-    copies = {
-        "pc12": {end: min(entry["untrained"]["pc12"][end] for entry in every) for end in ends},
-        "cosine": {end: max(entry["untrained"]["cosine"][end] for entry in keyed) for end in ends},
+    found = {
+        "pc12": min(every, key=lambda entry: entry["mean"]["pc12"]["value"]),
+        "cosine": max(keyed, key=lambda entry: entry["mean"]["cosine"]["value"]),
     }
-    draws = every[0]["untrained"]["pc12"]["draws"]
-    return {"ledger": measured, "dealt_seeds": dealt, "untrained": {key: one | {"draws": draws} for key, one in copies.items()}}
+    measured |= {key: entry["mean"][key]["value"] for key, entry in found.items()}
+    copies = {key: {end: entry["untrained"][key][end] for end in ("null", "low", "high", "draws")} for key, entry in found.items()}
+    return {"ledger": measured, "dealt_seeds": dealt, "untrained": copies}

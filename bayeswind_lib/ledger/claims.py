@@ -65,6 +65,7 @@ class Claim:
     also: list[str] = field(default_factory=list)
     of_null: bool = False
     picked: str | None = None
+    but: str | None = None
     cannot_refute: str | None = None
     note: str | None = None
     chapters: list[str] = field(default_factory=list)

@@ -4,7 +4,7 @@ A status is one of
   reproduced      a success lies in the claim's band and beyond the range of its null, on the claim's
                   side of it; a failure lies in the band and has the controls below
   partly          a success within twice the band's end, beyond the null too; a failure with another
-                  number; or a success whose reading was picked after looking
+                  number; or a success whose reading was picked after looking, or whose number is found and its sentence is not
   not reproduced  outside. That a network falls short, or what is found inside it, counts only if its
                   schedule ended, it is the best of at least 4 learning rates, and doubling the budget
                   moved its KL by < 10 %; of what the loss does not ask for, it counts as well if networks
@@ -512,6 +512,8 @@ def judge_without_null(claim: Claim, evidence: Evidence) -> tuple[str, str]:
     status, reason = judges[claim.test](claim, evidence)
     if status == "reproduced" and claim.picked:
         return "partly", f"{reason}, by a reading that was picked after looking: {claim.picked}"
+    if status == "reproduced" and claim.but:
+        return "partly", f"{reason}, but {claim.but}"
     return status, reason
 
 
