@@ -183,6 +183,16 @@ def test_a_window_as_long_as_the_episode_is_the_oracle():
                 assert torch.equal(got, episodes.posterior.log2())
 
 
+def test_a_header_is_read_better_by_who_knows_how_it_was_rounded():
+    raw = bw.tunnels.HMM(generator="raw")
+    episodes = raw.sample(200, rng(17))
+    plain, knowing, fine = (
+        score_episodes(baselines.RoundedMatrices(raw, **how), episodes).kl
+        for how in ({"to": "grid"}, {"to": "grid", "least": 0.025}, {"decimals": 4})
+    )
+    assert 50 * fine < knowing < 0.7 * plain
+
+
 def test_a_window_from_the_marginal_is_the_posterior_given_its_symbols():
     """By enumeration of every path, with all that lies before the window summed out."""
     for first in (False, True):

@@ -19,7 +19,7 @@ from bayeswind_lib import scoring
 from bayeswind_lib.baselines.base import Baseline, Uniform
 from bayeswind_lib.stats import standard_error
 from bayeswind_lib.tunnels import HMM, Episodes
-from bayeswind_lib.tunnels.hmm import forward_filter, on_grid, transport
+from bayeswind_lib.tunnels.hmm import MIN_CENTS, forward_filter, on_grid, transport
 
 STARTS = ("stationary", "uniform", "marginal")
 
@@ -321,22 +321,25 @@ class RoundedMatrices(_Belief):
     """The exact filter, but on matrices known less well than the truth.
 
     Args:
-        to: "decimals" rounds every entry to two decimals, what is then 0 counts as `floor`;
+        to: "decimals" rounds every entry to so many decimals, what is then 0 counts as `floor`;
             "grid" puts every row on Paper I's grid, none below 0.05.
+        least: what the smallest entry of the grid, 0.05, is read as; anything below it may have been raised to it.
+        decimals: how many.
     """
 
-    def __init__(self, tunnel: HMM, to: str = "decimals", floor: float = 1e-6):
+    def __init__(self, tunnel: HMM, to: str = "decimals", floor: float = 1e-6, least: float = 0.05, decimals: int = 2):
         super().__init__(tunnel)
         if to not in ("decimals", "grid"):
             raise ValueError(f"to is {to!r}: choose one of decimals, grid")
-        self.to, self.floor = to, floor
-        self.name = "filter, matrices to 2 decimals" if to == "decimals" else "filter, matrices on the grid"
+        self.to, self.floor, self.least, self.decimals = to, floor, least, decimals
+        self.name = f"filter, matrices to {decimals} decimals" if to == "decimals" else "filter, matrices on the grid"
 
     def rounded(self, matrix: torch.Tensor) -> torch.Tensor:
         """The matrix (B, S, V) as this predictor knows it."""
         if self.to == "grid":
-            return on_grid(matrix.permute(2, 1, 0)).permute(2, 1, 0) / 100
-        return normalised((100 * matrix).round().div(100).clamp(min=self.floor))
+            cents = on_grid(matrix.permute(2, 1, 0)).permute(2, 1, 0)
+            return normalised(torch.where(cents == MIN_CENTS, 100 * self.least, cents))
+        return normalised(matrix.round(decimals=self.decimals).clamp(min=self.floor))
 
     def belief(
         self, transition: torch.Tensor, emission: torch.Tensor, observations: torch.Tensor
