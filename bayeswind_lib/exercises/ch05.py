@@ -114,8 +114,9 @@ def check_chain(answer) -> Report:
         cost = _cost_of_forgetting(T, E)
         if cost >= TELLING:
             return None
-        stays, tells = float(T.diagonal().mean()), float((E - E.mean(0)).abs().max())
-        why = "the past is soon forgotten: let states last longer" if stays < 0.7 else (
+        keeps = float(torch.linalg.eigvals(T).abs().sort().values[-2])  # how much of a difference is left after a step
+        tells = float((E - E.mean(0)).abs().max())
+        why = "the past is soon forgotten: let the next state depend more on this one" if keeps < 0.55 else (
             "the symbols say so little about the states that no forecast depends on a belief" if tells < 0.25 else
             "one symbol all but settles the state: let the emissions overlap"
         )

@@ -47,7 +47,7 @@ def _around(stay, show):
 
 
 CHAIN_WRONG = [
-    (lambda: _around(0.5, 0.7), "let states last longer"),
+    (lambda: _around(0.5, 0.7), "let the next state depend more on this one"),
     (lambda: _around(0.9, 0.4), "so little about the states"),
     (lambda: (_around(0.9, 0.7)[0], torch.tensor([[0.9, 0.05, 0.05]] * 2 + [[0.05, 0.05, 0.9]], dtype=torch.float64)), "let the emissions overlap"),
     (lambda: _around(0.98, 0.7), "below 0.05"),
