@@ -119,7 +119,7 @@ class WindowPosterior(GaussianBaseline):
         super().__init__(tunnel)
         if window < 0:
             raise ValueError(f"window is {window}: it must be 0 or more")
-        self.window, self.name = window, f"posterior of the last {window} pairs"
+        self.window, self.name = window, "posterior of the last pair" if window == 1 else f"posterior of the last {window} pairs"
 
     def moments(self, x, y):
         y = F.pad(y, (0, 1))
