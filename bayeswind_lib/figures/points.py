@@ -149,6 +149,7 @@ def dots(
     unit: str = "",
     log: bool = False,
     start: float | None = None,
+    bars: bool = True,
     title: str = "",
 ) -> Plot:
     """One row a label: a dot for every run, and a bar at their mean; rows from top to bottom.
@@ -161,6 +162,7 @@ def dots(
         unit: of the numbers, for the text.
         log: a logarithmic axis.
         start: where a plain axis begins; at 0 by default.
+        bars: whether the means are drawn; not where runs end far apart and a mean describes none of them.
         title: above the axes.
     Raises:
         ValueError: if there is no row, or one without numbers.
@@ -178,7 +180,8 @@ def dots(
             axes.set_xlim(start, limits.high)
         for row, (label, seeds) in enumerate(reversed(values.items())):
             colour = COLOURS[0]
-            axes.plot([means[label]] * 2, [row - 0.3, row + 0.3], "-", color=colour, linewidth=2.6, zorder=4)
+            if bars:
+                axes.plot([means[label]] * 2, [row - 0.3, row + 0.3], "-", color=colour, linewidth=2.6, zorder=4)
             axes.plot(limits.place(seeds), np.full(len(seeds), row), "o", color=colour, alpha=0.75,
                       markeredgecolor=GROUND, markeredgewidth=0.6, markersize=7, zorder=5)
         above, lower = 4.0, True  # points; names of neighbours stand at two heights
