@@ -50,6 +50,19 @@ def test_scores_come_back_from_patterns_but_for_what_a_row_has_in_common():
     assert math.isnan(progress.score_distance(pattern, flat))
 
 
+def test_scores_are_read_before_the_softmax_saturates():
+    model = bw.models.build("transformer", {"n_layers": 2, "n_heads": 2, "width": 8, "hidden": 8, "n_tokens": 5, "n_positions": 6, "n_outputs": 3, "scored": [5]}, rng())
+    inputs = torch.randint(5, (3, 6), generator=rng())
+    patterns = bw.probes.activations(model, inputs, ["pattern.*"])
+    for found, pattern in zip(progress.scores_of(model, inputs), patterns.values(), strict=True):
+        assert torch.allclose(found, progress.row_centred_scores(pattern), atol=1e-5)
+    with torch.no_grad():
+        model.blocks[0].attention.query.weight *= 1e6  # nearly all weights are now 0 in float32
+    sharp, before = progress.scores_of(model, inputs)[0], found
+    pattern = bw.probes.activations(model, inputs, ["pattern.0"])["pattern.0"]
+    assert sharp.abs().max() > 2 * progress.row_centred_scores(pattern).abs().max() > 0 and before.shape == sharp.shape
+
+
 def test_a_saturated_pattern_stands_still_while_scores_move():
     scores = torch.zeros(1, 1, 3, 3, dtype=torch.float64)
     scores[..., 0] = 30

@@ -43,11 +43,22 @@ def row_centred_scores(pattern: torch.Tensor) -> torch.Tensor:
     """The scores behind attention patterns (B, H, T, T), less the mean of each row's visible keys.
 
     A softmax forgets what all keys of a query have in common, so this is all that there is to know
-    of scores. Zero at later keys, and for the first query.
+    of scores. Zero at later keys, and for the first query. Weights below 1e-30 count as that, since float32
+    does not tell much smaller ones apart; `scores_of` has the scores themselves.
     """
-    visible = torch.ones_like(pattern[0, 0]).tril()  # (T, T)
-    logs = pattern.clamp(min=1e-30).log() * visible
-    return (logs - logs.sum(-1, keepdim=True) / visible.sum(-1, keepdim=True)) * visible
+    return _row_centred(pattern.clamp(min=1e-30).log())
+
+
+def _row_centred(scores: torch.Tensor) -> torch.Tensor:
+    visible = torch.ones_like(scores[0, 0]).tril()  # (T, T)
+    seen = scores * visible
+    return (seen - seen.sum(-1, keepdim=True) / visible.sum(-1, keepdim=True)) * visible
+
+
+def scores_of(model: nn.Module, inputs: torch.Tensor) -> list[torch.Tensor]:
+    """The row-centred scores of every layer, from queries and keys, in nats: (B, H, T, T) each, zero at later keys."""
+    read = activations(model, inputs, ["normed.*"])
+    return [_row_centred(model.blocks[i].attention.scores(read[f"normed.{i}"])) for i in range(len(model.blocks))]
 
 
 def score_distance(p: torch.Tensor, q: torch.Tensor) -> float:
