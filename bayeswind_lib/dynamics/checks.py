@@ -121,7 +121,7 @@ def value_laws(done: Pass, upstream: torch.Tensor) -> dict[str, torch.Tensor]:
     """The law of values and its rivals, each (B, G, T, V).
 
     "law": sum_i alpha_ij u_i. "per unit of mass": divided by sum_i alpha_ij, the step of a mean.
-    "equal users": every query that sees j counts alike. "other query": the errors of the query
+    "equal users": every query spreads its error evenly over the keys that it sees. "other query": the errors of the query
     before. "own error": alpha_jj u_j only.
     """
     alpha = done.pattern
