@@ -177,7 +177,8 @@ def rows(text: str, classes: tuple[str, ...] | list[str] = ()) -> nodes.bullet_l
 
 def entry(name: str, what: object, chapters: list[int] = ()) -> nodes.definition_list_item:
     """A name with its signature, what it does, and where it is called."""
-    term = nodes.term("", "", nodes.literal(text=signature_of(name, what)))
+    types = nodes.inline("", signature_of(name, what).removeprefix(name), classes=[UNSOUGHT])
+    term = nodes.term("", "", nodes.literal("", "", nodes.Text(name), types))
     if chapters:
         term["ids"] = [name.replace(".", "-")]  # `training.recipe` makes a `training.Recipe`
     body = nodes.definition("", *described(inspect.getdoc(what) or ""))
