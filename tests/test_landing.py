@@ -446,7 +446,7 @@ def test_claims_say_what_the_ledger_says(site):
     text = re.sub("<[^>]+>", "", (site / PAGE).read_text("utf-8"))
     for name, words in (
         ("bijection-transformer-v1", "off by {:.2g} bits on average"), ("em-speed-up", "updates, it is {:.2g} times as fast here"),
-        ("hmm-no-discontinuity", "is {:.2g} times as large"),
+        ("hmm-no-discontinuity", "the error of ours with learned positions is {:.2g} times as large"),
     ):  # fmt: skip
         assert words.format(bw.ledger.row(name)["measured"]) in text
     for status, n in bw.ledger.counts(kinds=("paper",)).items():

@@ -56,9 +56,9 @@ def _row_centred(scores: torch.Tensor) -> torch.Tensor:
 
 
 def scores_of(model: nn.Module, inputs: torch.Tensor) -> list[torch.Tensor]:
-    """The row-centred scores of every layer, from queries and keys, in nats: (B, H, T, T) each, zero at later keys."""
+    """The row-centred scores of every layer that attends, from queries and keys, in nats: (B, H, T, T) each, zero at later keys."""
     read = activations(model, inputs, ["normed.*"])
-    return [_row_centred(model.blocks[i].attention.scores(read[f"normed.{i}"])) for i in range(len(model.blocks))]
+    return [_row_centred(model.blocks[int(name.split(".")[1])].attention.scores(x)) for name, x in read.items()]
 
 
 def score_distance(p: torch.Tensor, q: torch.Tensor) -> float:
