@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from _support import DEVICES
 import bayeswind_lib as bw
 from bayeswind_lib import training
 from bayeswind_lib.checkpoints.files import read_tensors
-from bayeswind_lib.training import environment, loop
+from bayeswind_lib.training import loop, precision
 
 UNIFORM_KL = bw.baselines.exact_baselines(4)["uniform"]["kl"]  # bits: what knows nothing scores
 
@@ -60,13 +61,13 @@ def test_every_precision_trains_and_keeps_float32_weights(precision, device):
 
 def test_the_networks_own_products_are_bfloat16_only_if_asked():
     seen = set()
-    for precision in ("float32", "bfloat16"):
-        run = loop.start(smoke(precision=precision))
+    for asked in ("float32", "bfloat16"):
+        run = loop.start(smoke(precision=asked))
         run.model.blocks[0].attention.query.register_forward_hook(
             lambda module, given, out: seen.add(out.dtype)
         )
         loop.update(run, run.model)
-        assert seen == {getattr(torch, precision)}
+        assert seen == {getattr(torch, asked)}
         seen.clear()
 
 
@@ -225,12 +226,47 @@ FASTER = {
 
 @pytest.mark.parametrize("case", FASTER)
 def test_a_processor_takes_bfloat16_only_where_that_is_faster(monkeypatch, case):
-    name, instruction, tiles, precision = FASTER[case]
-    monkeypatch.setattr(environment, "_processor", lambda: name)
+    name, instruction, tiles, best = FASTER[case]
+    monkeypatch.setattr(precision, "processor", lambda: name)
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: instruction, raising=False)
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: tiles)
-    assert training.best_precision("cpu") == precision
+    assert training.best_precision("cpu") == best
+
+
+class Seen(TorchDispatchMode):
+    """Takes down in which number types the processor multiplies matrices."""
+
+    def __init__(self):
+        super().__init__()
+        self.types = set()
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        if operation in precision.PRODUCTS:
+            self.types |= {x.dtype for x in args if isinstance(x, torch.Tensor) and x.is_floating_point()}
+        return operation(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("architecture", ["transformer", "mamba", "lstm", "mlp"])
+def test_without_instructions_for_bfloat16_its_products_go_by_float32(monkeypatch, architecture):
+    """Number by number a run of the queue took five days, and an LSTM was refused."""
+    monkeypatch.setattr(precision, "_has_bfloat16", lambda: False)
+    run = loop.start(training.recipe("bijection", architecture, "smoke", precision="bfloat16", optimiser="muon"))
+    with Seen() as seen, precision.products(run.device, "bfloat16"):
+        loop.update(run, run.model)
+    assert seen.types == {torch.float32}
+
+
+def test_by_float32_a_product_of_bfloat16_is_rounded_once(monkeypatch):
+    monkeypatch.setattr(precision, "_has_bfloat16", lambda: False)
+    rng = torch.Generator().manual_seed(0)
+    a, b = (torch.randn(64, 64, generator=rng).bfloat16() for _ in range(2))
+    with precision.products(torch.device("cpu"), "bfloat16"):
+        found = a @ b
+    exact = a.double() @ b.double()
+    assert found.dtype == torch.bfloat16
+    # Half a step of bfloat16, and what float32 may lose of the largest terms.
+    assert bool(((found.double() - exact).abs() <= 2**-8 * exact.abs() + 1e-5).all())
 
 
 @pytest.mark.parametrize("fast", ["float32", "bfloat16"])

@@ -1,8 +1,8 @@
 """Training: the recipe, the presets, the optimisers, and one loop for every tunnel and network."""
 
-from bayeswind_lib.training.environment import best_precision
 from bayeswind_lib.training.loop import Interrupted, check_device, train
 from bayeswind_lib.training.optimiser import Muon, orthogonalise
+from bayeswind_lib.training.precision import best_precision
 from bayeswind_lib.training.presets import N_EPISODES, PRESETS, recipe
 from bayeswind_lib.training.recipe import Recipe
 from bayeswind_lib.training.shipping import ship, ship_snapshots, shrink

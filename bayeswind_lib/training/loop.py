@@ -34,8 +34,9 @@ from bayeswind_lib.checkpoints.files import (
     write_tensors,
 )
 from bayeswind_lib.scoring import score_episodes
-from bayeswind_lib.training.environment import best_precision, describe_environment
+from bayeswind_lib.training.environment import describe_environment
 from bayeswind_lib.training.optimiser import Muon, split_parameters
+from bayeswind_lib.training.precision import best_precision, products
 from bayeswind_lib.training.recipe import Recipe
 
 STATE = "state.safetensors"
@@ -376,16 +377,6 @@ def _signals_caught():
             signal.signal(kind, handler)
 
 
-@contextlib.contextmanager
-def _matmul_precision(precision: str):
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
-
-
 def train(
     recipe: Recipe,
     folder: str | Path | None = None,
@@ -425,7 +416,7 @@ def train(
         unit="step", mininterval=1.0, dynamic_ncols=True,
         desc=f"{recipe.tunnel} {recipe.architecture}",
     )
-    with bar, _signals_caught() as caught, _matmul_precision(recipe.precision):
+    with bar, _signals_caught() as caught, products(run.device, recipe.precision):
         if run.step == 0 and not run.curve:
             _evaluate(run, episodes, None)
         while not run.ended:

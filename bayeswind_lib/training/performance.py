@@ -20,7 +20,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from bayeswind_lib import models, tunnels
 from bayeswind_lib.training import loop
-from bayeswind_lib.training.environment import best_precision, describe_environment
+from bayeswind_lib.training.environment import describe_environment
+from bayeswind_lib.training.precision import best_precision
 from bayeswind_lib.training.presets import COMPARED, RATES, recipe, tunnel_config
 
 # The product at the heart of a published transformer's step: 64 episodes of 37 tokens, up-projection.
