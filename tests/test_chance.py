@@ -127,7 +127,8 @@ def test_sentences_link_the_chapters_that_settle_them():
     assert '<a href="12_used.html">chapter 12</a>' in html and "stands: 1" in html and "falls" not in html
     assert row["statement"].split(" ")[0] in html and "<pre>" not in html
     waiting = Sentences({"waits": [row | {"settled_by": "one\nanother <file>"}, row | {"settled_by": "one"}]})
-    assert "<pre>one\nanother &lt;file&gt;</pre>" in waiting._repr_html_()
+    assert "<pre>one\nanother &lt;file&gt;</pre>" in waiting._repr_html_() and "waits: 2</summary>" in waiting._repr_html_()
+    assert "waits: 1 (about 4 h of one core)" in Sentences({"waits": [row | {"hours": 4.2}]})._repr_html_()
 
 
 def test_open_rows_say_what_they_wait_for():

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 from bayeswind_lib import probes
-from bayeswind_lib.probes import exchange, layers
+from bayeswind_lib.experiments import ablation
+from bayeswind_lib.probes import exchange, fixed, layers
 
 
 def network(tunnel="bijection", seed=0, **sizes):
@@ -148,6 +149,22 @@ def test_a_reader_reads_where_it_is_clean_and_the_pattern_is_where_it_moves():
     fitted = bw.probes.beliefs.fit_reader(*exchange.scaled(x, belief), alpha=1e-12).subspace()[0]
     assert abs(fitted[0]) > 0.99 and abs(pattern[1]) > 0.99 and abs(largest[1]) > 0.99
     assert reading.shape == pattern.shape == (4,) and math.isclose(float(reading @ reading), 1, rel_tol=1e-6)
+
+
+def test_where_the_stream_is_its_token_the_token_s_pattern_hands_over_what_the_whole_stream_does():
+    model = bw.checkpoints.load("hmm-transformer-classroom")
+    first = ablation.flow_rows(model, fixed.tunnel_of(model), 64, 3)[0]
+    assert first["place"] == "residual.0" and first["whole"] > 0.5
+    assert first["token"] == pytest.approx(first["whole"], abs=1e-3) and first["random"]["null"] < 0.5 * first["token"]
+    assert first["dealt"]["draws"] == 3
+
+
+def test_tokens_are_one_hot_whatever_a_network_reads():
+    for name in ("hmm-transformer-classroom", "bijection-transformer-classroom"):
+        model = bw.checkpoints.load(name)
+        found = ablation.tokens(model, fixed.tunnel_of(model), 6)
+        assert found.shape[:2] == fixed.streams(model, fixed.tunnel_of(model), 6)[1].shape[:2]
+        assert (found.sum(-1) == 1).all() and set(np.unique(found)) == {0.0, 1.0}
 
 
 def test_random_directions_are_orthonormal():

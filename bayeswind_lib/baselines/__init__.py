@@ -6,7 +6,13 @@ half of the mechanism.
 """
 
 from bayeswind_lib.baselines import hmm, mixture, recall, recurrence, regression, switching
-from bayeswind_lib.baselines.base import Baseline, ByPosition, Uniform, reference_points
+from bayeswind_lib.baselines.base import (
+    Baseline,
+    ByPosition,
+    RelabelledOracle,
+    Uniform,
+    reference_points,
+)
 from bayeswind_lib.baselines.bijection import (
     Binder,
     Certain,
@@ -15,7 +21,6 @@ from bayeswind_lib.baselines.bijection import (
     OneTooFew,
     OneTooMany,
     PositionCounter,
-    RelabelledOracle,
     RepeatAware,
     Situation,
     exact_baselines,

@@ -79,6 +79,28 @@ class ByPosition(Baseline):
         return rows.to(inputs.device).expand(len(inputs), -1, -1)
 
 
+class RelabelledOracle(Baseline):
+    """The exact posterior with its outcomes renamed: right entropy everywhere, wrong support.
+
+    Args:
+        tunnel: whose posterior; any with labels as outcomes.
+        shift: outcome y is called y + shift, modulo their number.
+    Raises:
+        ValueError: for a shift that renames nothing.
+    """
+
+    name = "oracle, values renamed"
+
+    def __init__(self, tunnel: AnyTunnel, shift: int = 1):
+        super().__init__(tunnel)
+        if shift % self.n_outputs == 0:
+            raise ValueError(f"shift is {shift}: that renames nothing, choose 1..{self.n_outputs - 1}")
+        self.shift = shift
+
+    def predict(self, inputs: torch.Tensor) -> torch.Tensor:
+        return self.tunnel.predict(inputs).roll(self.shift, dims=-1)
+
+
 def reference_points(tunnel: AnyTunnel, rng: torch.Generator) -> dict[str, Predictor]:
     """Predictors that every tunnel has, by name: "uniform", "position only", "exact".
 

@@ -16,7 +16,7 @@ import torch
 from torch.nn import functional as F
 
 from bayeswind_lib.baselines.base import Baseline
-from bayeswind_lib.tunnels import AnyTunnel, Bijection
+from bayeswind_lib.tunnels import Bijection
 from bayeswind_lib.tunnels.bijection import permutations
 
 
@@ -67,28 +67,6 @@ class PositionCounter(Baseline):
         place = order.argsort(-1).view(batch, length, self.n_outputs)
         size = (self.n_outputs - torch.arange(length)).clamp(min=1)
         return uniform_over(place < size[:, None])
-
-
-class RelabelledOracle(Baseline):
-    """The exact posterior with its outcomes renamed: right entropy everywhere, wrong support.
-
-    Args:
-        tunnel: whose posterior; any with labels as outcomes.
-        shift: outcome y is called y + shift, modulo their number.
-    Raises:
-        ValueError: for a shift that renames nothing.
-    """
-
-    name = "oracle, values renamed"
-
-    def __init__(self, tunnel: AnyTunnel, shift: int = 1):
-        super().__init__(tunnel)
-        if shift % self.n_outputs == 0:
-            raise ValueError(f"shift is {shift}: that renames nothing, choose 1..{self.n_outputs - 1}")
-        self.shift = shift
-
-    def predict(self, inputs: torch.Tensor) -> torch.Tensor:
-        return self.tunnel.predict(inputs).roll(self.shift, dims=-1)
 
 
 class Eliminator(Baseline):

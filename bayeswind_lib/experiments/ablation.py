@@ -120,10 +120,15 @@ def group_rows(bench: probes.Bench, effects: dict) -> list[dict]:
 
 
 def flow_rows(model, tunnel, n_episodes: int, draws: int) -> list[dict]:
-    """Before and after every write: readable share of the belief, and what an exchange hands over."""
+    """Before and after every write: readable share of the belief, and what an exchange hands over.
+
+    "token" is the pattern of the token at the position (in an HMM, the last symbol), "dealt" that of other episodes' beliefs.
+    """
     x, belief = streams(model, tunnel, max(FIT, n_episodes // 2))
     pairs = pairs_of(model, tunnel, max(PAIRS, n_episodes // 8))
-    rng, rows = rng_for(tunnel, 413), []
+    token = tokens(model, tunnel, len(belief))
+    rng, dealing, rows = rng_for(tunnel, 413), rng_for(tunnel, 417), []
+    deals = [torch.randperm(len(belief), generator=dealing).numpy() for _ in range(min(draws, 20))]
     Y, D = belief.shape[-1], model.config.width
     for place in exchange.places(model):
         row: dict = {"place": place} | readable_row(x[place], belief)
@@ -136,9 +141,21 @@ def flow_rows(model, tunnel, n_episodes: int, draws: int) -> list[dict]:
         drawn = [pairs.handed_over(place, exchange.random_directions(Y - 1, D, rng)) for _ in range(draws)]
         row["random"] = stats.summary(drawn)
         row["random"] |= {f"percentile_of_{kind}": percentile(row[kind], drawn) for kind in exchange.KINDS}
+        row["token"] = pairs.handed_over(place, exchange.directions(x[place], token, "pattern", Y - 1))
+        row["dealt"] = stats.summary([pairs.handed_over(place, exchange.directions(x[place], belief[deal], "pattern")) for deal in deals])
         rows.append(row)
     ends = {"margin_none": float(pairs.none.mean()), "margin_all": float(pairs.all.mean())}
     return [row | ends for row in rows]
+
+
+def tokens(model, tunnel, n: int) -> np.ndarray:
+    """The token at each scored position of the episodes of `fixed.streams`, one-hot: (S, K, number of different tokens).
+
+    Vectors, as an HMM has them, are taken as they are: a symbol is one-hot already.
+    """
+    inputs = tunnel.sample(n, rng_for(tunnel, 414)).inputs
+    found = inputs[:, model.scored_positions(inputs.shape[1])]
+    return (found if found.ndim == 3 else found[..., None] == found.unique()).double().numpy()
 
 
 def readable_row(x: np.ndarray, belief: np.ndarray) -> dict[str, float]:

@@ -65,9 +65,9 @@ def _keys(model: nn.Module, name: str, n: int, draws: int) -> dict:
 
 def _routing(model: nn.Module, name: str, n: int, draws: int) -> dict:
     tunnel = tunnels.build("bijection", model.record["tunnel_config"])
-    inputs = tunnel.sample(n, routing.dice(1)).inputs
-    found = routing.layers_of(model, inputs, routing.routing.patterns(model, inputs))
-    one = {place: found[place] for place in ("last_over_first", "cosine_last_over_first")}
+    episodes = tunnel.sample(n, routing.dice(1))
+    found = routing.layers_of(model, episodes.inputs, routing.routing.patterns(model, episodes.inputs))
+    one = {place: found[place] for place in ("last_over_first", "cosine_last_over_first")} | {"patching": routing.window_of(model, tunnel, episodes)}
     return {"distinct": {name: {"0": one}}, "untrained": routing.before_training(model, tunnel, draws)}
 
 

@@ -45,13 +45,13 @@ TEACHERS: dict[str, dict[str, Callable]] = {
         EXACT: lambda tunnel: tunnel,
         "the first pair does not count": baselines.bijection.OneTooFew,
         "values come back after four": lambda tunnel: baselines.bijection.Eliminator(tunnel, 4),
-        RENAMED: baselines.bijection.RelabelledOracle,
+        RENAMED: baselines.RelabelledOracle,
     },
     "hmm-transformer-classroom": {
         EXACT: lambda tunnel: tunnel,
         "time runs backwards": baselines.hmm.ReversedFilter,
         "the state never moves": baselines.hmm.NoTransport,
-        RENAMED: baselines.bijection.RelabelledOracle,
+        RENAMED: baselines.RelabelledOracle,
     },
 }
 

@@ -10,6 +10,7 @@ is computed from both. Nothing is measured here: `bayeswind_lib.experiments` doe
 from __future__ import annotations
 
 import math
+import re
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from bayeswind_lib import experiments
 from bayeswind_lib.checkpoints import store
 from bayeswind_lib.ledger.claims import Claim, load_claims
 from bayeswind_lib.ledger.status import STATUSES, Evidence, gather, judge, settled_by
-from bayeswind_lib.ledger.trained import FINISHED, mean_over_seeds, runs
+from bayeswind_lib.ledger.trained import FINISHED, hours, mean_over_seeds, runs
 
 if TYPE_CHECKING:
     from torch import nn
@@ -34,7 +35,7 @@ def rows(folder: str | Path | None = None, chapter: str | None = None) -> list[d
     Every row has id, kind, source, statement, published, published_text, bound ("<" or ">" where a limit was printed), unit, measured,
     standard_error, seeds, runs, preset, device, minutes, commit, null, null_low, null_high,
     draws, status, reason, settled_by (the commands that would settle an open row, one a line; "" where none
-    would), rule (what decides, in words) and beside (of a network: the reference point that it
+    would), hours (about how many of one core its runs take), rule (what decides, in words) and beside (of a network: the reference point that it
     has to be read against); an infinite value is the string "inf", an unknown one None.
 
     Args:
@@ -104,6 +105,7 @@ def _claims() -> tuple[Claim, ...]:
 
 def _row(claim: Claim, evidence: Evidence, records: dict) -> dict:
     status, reason = judge(claim, evidence)
+    commands = settled_by(claim, evidence, status, records)
     seeds, null = evidence.runs + evidence.base_runs, evidence.null
     low, high = claim.bounds
     result = {
@@ -117,7 +119,7 @@ def _row(claim: Claim, evidence: Evidence, records: dict) -> dict:
         "test": claim.test, "note": claim.note, "also": list(evidence.others), "tried": {run: value for run, (value, _) in evidence.tried.items()},
         "null": null.value, "null_low": null.low, "null_high": null.high, "draws": null.draws,
         "null_what": null.what, "status": status, "reason": reason,
-        "settled_by": settled_by(claim, evidence, status, records),
+        "settled_by": commands, "hours": _total(hours(name, records) for name in re.findall(r"--only (\S+)", commands)),
         "band": [low, high], "rule": claim.rule, "how": claim.how, "read_against": claim.read_against,
         "beside": _beside(claim.read_against, records) if claim.network else None,
         "not_testable_if": claim.not_testable_if, "chapters": list(claim.chapters),

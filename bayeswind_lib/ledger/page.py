@@ -236,7 +236,7 @@ class Sentences:
 
     def _repr_html_(self) -> str:
         return f'{STYLE}<div class="bw-ledger">' + "".join(
-            f"<details><summary>{escape(name)}: {len(rows)}</summary>{_commands(rows)}<ul>{''.join(map(self._item, rows))}</ul></details>"
+            f"<details><summary>{escape(name)}: {len(rows)}{_hours(rows)}</summary>{_commands(rows)}<ul>{''.join(map(self._item, rows))}</ul></details>"
             for name, rows in self.groups.items()
         ) + "</div>"
 
@@ -253,6 +253,12 @@ def _commands(rows: Sequence[dict]) -> str:
     """What would settle rows that one thing settles, as commands to copy."""
     lines = dict.fromkeys(line for row in rows for line in row["settled_by"].splitlines())
     return f"<pre>{escape(chr(10).join(lines))}</pre>" if lines else ""
+
+
+def _hours(rows: Sequence[dict]) -> str:
+    """How long the runs take that would settle rows which the same runs settle."""
+    known = [row["hours"] for row in rows if row["hours"] is not None]
+    return f" (about {max(known):.0f} h of one core)" if known else ""
 
 
 def _value_heading(rows: list[dict]) -> str:

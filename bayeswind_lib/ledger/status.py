@@ -4,7 +4,8 @@ A status is one of
   reproduced      a success lies in the claim's band and beyond the range of its null, on the claim's
                   side of it; a failure lies in the band and has the controls below
   partly          a success within twice the band's end, beyond the null too; a failure with another
-                  number; or a success whose reading was picked after looking, or whose number is found and its sentence is not
+                  number; or a success whose reading was picked after looking, or whose number is found and its sentence is not; or one at
+                  another learning rate or budget than the plain one
   not reproduced  outside. That a network falls short, or what is found inside it, counts only if its
                   schedule ended, it is the best of at least 4 learning rates, and doubling the budget
                   moved its KL by < 10 %; of what the loss does not ask for, it counts as well if networks
@@ -12,7 +13,8 @@ A status is one of
                   classroom size it never counts against a published success
   not settled     no finished run yet, or one falls short without that evidence
   needs public weights  the model can be had from a model hub; one command settles the row
-  not testable    an ingredient is missing that nobody can supply; the row names it
+  not testable    an ingredient is missing that nobody can supply, so that no run could say anything, or none could
+                  refute the number (`cannot_refute`) and it did not come out; the row names it
 """
 
 from __future__ import annotations
@@ -428,7 +430,8 @@ def judge(claim: Claim, evidence: Evidence) -> tuple[str, str]:
         null = evidence.null if null.value is None else null
         found, _ = _judge(claim, dataclasses.replace(granted, value=value, null=null, others=(), shares=(), rescued=None))
         if found not in failed:
-            return "not settled", f"{why}, but with another recipe ({run}) it is {value:.3g}"
+            some = "not settled" if claim.test == "fails" else "partly"
+            return some, f"{why}, but with another recipe ({run}) it is {value:.3g}"
     shorter = f" (in runs of 1/{trained.SCAN} of the updates)" if any(run.endswith("shorter") for run in evidence.tried) else ""
     return wanted, f"{why}, and so it is at {len(_rates_tried(evidence))} other learning rates{shorter} and after twice the updates"
 
@@ -437,7 +440,7 @@ def settled_by(claim: Claim, evidence: Evidence, status: str, records: dict[str,
     """The commands that bring what a row waits for, one a line; "" of a row that waits for nothing, or for no run of the queue."""
     if status == "needs public weights":
         return claim.command
-    if status != "not settled" or claim.cannot_refute or len({_inside(value, claim.bounds) for value in evidence.others}) > 1:
+    if status != "not settled":
         return ""
     waiting = trained.waiting(records)
     found = []
@@ -658,9 +661,9 @@ def _does_not_fail(claim: Claim, value: float) -> bool:
 
 
 def _if_failure_counts(claim: Claim, evidence: Evidence, reason: str) -> tuple[str, str]:
-    """ "not reproduced" with a reason, or "not settled" with what is lacking for that."""
+    """ "not reproduced" with a reason, "not settled" with what is lacking for that, or "not testable" with why no run could do it."""
     if claim.cannot_refute:
-        return "not settled", f"{reason}, but {claim.cannot_refute}"
+        return "not testable", f"missing: {claim.cannot_refute} ({reason})"
     if claim.preset == "classroom" and claim.kind not in ("derived", "own"):
         return "not settled", f"{reason}, at classroom size, which says nothing about the published network"
     counts, lacking = failure_counts(evidence) if claim.needs_controls else (True, "")

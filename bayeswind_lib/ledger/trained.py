@@ -116,6 +116,24 @@ def waiting(records: dict[str, dict | None]) -> frozenset[str]:
     return frozenset(cell.name for cell in cells(QUEUE) if cell.key not in done)
 
 
+def hours(only: str, records: dict[str, dict | None]) -> float | None:
+    """About how many hours of one core `queue --only` still takes; None where no such network was trained before.
+
+    A run is taken to be as fast, update by update, as the fastest that is recorded of its name, or else of its architecture in
+    its tunnel and size.
+    """
+    rows = (records.get("queue") or {}).get("runs", [])
+    done, pace = {row["key"] for row in rows}, {}
+    for row in rows:
+        for kind in (row["name"], (row["tunnel"], row["architecture"], row["preset"])):
+            pace[kind] = min(row["seconds"] / row["steps"], pace.get(kind, math.inf))
+    owed = [cell for cell in cells(QUEUE) if only in cell.key and cell.key not in done]
+    known = [pace.get(cell.name, pace.get((cell.recipe.tunnel, cell.recipe.architecture, cell.preset))) for cell in owed]
+    if not owed or None in known:
+        return None
+    return sum(one * cell.recipe.steps for one, cell in zip(known, owed, strict=True)) / 3600
+
+
 @lru_cache(maxsize=1)
 def plain_recipes() -> dict[str, Recipe]:
     """The recipe that the plans give to every name, seed 0; a name of the queue alone has that of its first plain cell."""
