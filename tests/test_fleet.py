@@ -76,6 +76,27 @@ def test_a_held_frame_is_the_frame_of_that_moment_and_the_rest_is_trained(recipe
             assert torch.allclose(found[name], x, atol=2e-5), (site, name)
 
 
+def test_a_frame_of_another_network_is_handed_on_from_the_start(recipe):
+    from bayeswind_lib.probes import activations, edit
+
+    recipe = recipe.but(steps=4)
+    stranger = loop.start(recipe.but(seed=9)).model
+    together = fleet.assemble([recipe, recipe])
+    fleet.hold_site(together, 1, "attention.pattern", 3, copy={name: p.detach() for name, p in stranger.named_parameters()})
+    for _ in range(4):
+        fleet.update(together)
+    alone, free = loop.start(recipe), loop.start(recipe)
+    for _ in range(4):
+        given = activations(stranger, loop.draw(alone).inputs, ["pattern.*"])
+        with edit(alone.model, {name: (lambda own, x=x: x) for name, x in given.items()}):
+            loop.update(alone, alone.model)
+        loop.update(free, free.model)
+    for i, by_hand in enumerate((free, alone)):
+        for name, x in by_hand.model.state_dict().items():
+            if not name.endswith(("query.weight", "key.weight")):
+                assert torch.allclose(fleet.weights_of(together, i)[name], x, atol=2e-5), (i, name)
+
+
 def test_a_nudge_is_a_rounding(recipe):
     together = fleet.assemble([recipe, recipe], [0, 1e-7])
     gaps = [(fleet.weights_of(together, 0)[name] - x).abs().max() / x.abs().max() for name, x in fleet.weights_of(together, 1).items()]

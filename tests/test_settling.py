@@ -142,11 +142,29 @@ def test_the_record_follows_from_its_own_runs_and_says_where_they_come_from():
     again = measured.summed_up({key: record[key] for key in measured.KEPT})
     assert all(store.same(store.plain(again[key]), record[key]) for key in again)
     assert set(record["ladder"]["falling"]) == {
-        *plans.ladder_recipes("linear", 0), *(f"{what}-{step}" for what in measured.SITES for step in measured.LATER), "looks-large", "carries-large"
+        *plans.ladder_recipes("linear", 0), *(f"{what}-{step}" for what in measured.SITES for step in measured.LATER), "looks-large", "carries-large",
+        *(f"frame-{step}-stranger{k}" for step in measured.LATER for k in range(measured.N_STRANGERS)),
     }
+    assert all(found["draws"] == 20 for found in record["strangers"].values()) and set(record["strangers"]) == {str(step) for step in measured.LATER}
     each = record["frozen_over_free"]["falling"]["frame-60"]["each"]
     held, free = (record["ladder"]["falling"][label]["3"]["kl"] for label in ("frame-60", "free"))
     assert each[3] == pytest.approx(held / free, rel=1e-4)
+
+
+def test_a_stranger_s_attention_is_as_sharp_as_wanted_in_every_layer():
+    recipe = plans.ladder_recipes("linear", 0)["free"]
+    first = {name: p.detach() for name, p in measured.start(recipe).model.named_parameters()}
+    even = [measured.attention_bits(recipe, first, layer) for layer in range(2)]
+    found = measured.sharpened(recipe, [even[0] - 0.5, even[1] + 1])
+    assert measured.attention_bits(recipe, found, 0) == pytest.approx(even[0] - 0.5, abs=0.01)
+    changed = {name for name, x in found.items() if not torch.equal(x, first[name])}
+    assert changed == {"blocks.0.attention.query.weight", "blocks.0.attention.key.weight"}  # layer 1 is more even than wanted
+    T = start_tokens(recipe)
+    assert even[0] == pytest.approx(float(np.mean(np.log2(np.arange(1, T + 1)))), abs=0.01)  # small first maps look anywhere
+
+
+def start_tokens(recipe) -> int:
+    return measured.episodes_of(recipe, 1).inputs.shape[1]
 
 
 def test_a_folder_is_measured_as_far_as_it_got(tmp_path, monkeypatch):
@@ -154,12 +172,14 @@ def test_a_folder_is_measured_as_far_as_it_got(tmp_path, monkeypatch):
     monkeypatch.setitem(plans.LADDER, "n_snapshots", 4)
     monkeypatch.setattr(measured, "LATER", (3,))
     monkeypatch.setattr(plans, "FREEZE_AT", {"linear": (0, 18), "constant": ()})
-    for schedule in ("linear", measured.FRAMES):
+    for schedule in ("linear", measured.FRAMES, measured.STRANGERS):
         path = measured.train(tmp_path, schedule, 0)
         assert measured.train(tmp_path, schedule, 0) == path  # there already
     found = measured.summed_up(measured.measure_folder(tmp_path, 8, 8))
     labels = found["ladder"]["falling"]
-    assert set(labels) == {"free", "looks-0", "looks-18", "carries-0", "carries-18", "nudged", "uniform", "frame-3", "values-3", "looks-large", "carries-large"}
+    assert set(labels) == {"free", "looks-0", "looks-18", "carries-0", "carries-18", "nudged", "uniform", "frame-3", "values-3", "looks-large", "carries-large",
+                           *(f"frame-3-stranger{k}" for k in range(measured.N_STRANGERS))}
+    assert found["strangers"]["3"]["draws"] == measured.N_STRANGERS
     assert all(math.isfinite(one["0"]["kl"]) and one["0"]["kl"] > 0 for one in labels.values())
     assert found["runs"]["falling"]["0"]["frames"]["cpu_seconds"] > 0
     assert set(found["runs"]["falling"]["0"]["moved"]) == {"free", "looks-0"}  # update 18 is no snapshot of so short a run

@@ -21,6 +21,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+from scipy import optimize
 
 from bayeswind_lib import scoring, stats, tunnels
 from bayeswind_lib.checkpoints import store
@@ -37,8 +38,9 @@ from bayeswind_lib.training.plans import FIVE, FREEZE_AT, FROZEN, ladder_recipes
 from bayeswind_lib.training.recipe import Recipe
 
 FOLDER = Path("runs/settling")
-FRAMES, LATER = "frames", FREEZE_AT["linear"][1:]  # a second fleet a seed: see `train_frames`
-RATES = {FRAMES: FRAMES, "linear": "falling", "constant": "constant"}
+FRAMES, STRANGERS = "frames", "strangers"  # two more fleets a seed: see `train_frames` and `train_strangers`
+LATER, N_STRANGERS = FREEZE_AT["linear"][1:], 4  # N_STRANGERS: untrained frames for each seed and sharpness
+RATES = {FRAMES: FRAMES, STRANGERS: STRANGERS, "linear": "falling", "constant": "constant"}
 NUDGE = 1e-7  # relative: a change of the last bit of each first weight
 EPISODES, FINAL_EPISODES = 128, 1000  # for distances, and for the scores at the end
 SIMULATED = 4000  # experiments with five normal numbers each, for the coverage of intervals
@@ -58,8 +60,8 @@ def path_of(folder: str | Path, schedule: str, seed: int) -> Path:
 
 def train(folder: str | Path, schedule: str, seed: int) -> Path:
     """Train one fleet, and keep "free/STEP/NAME" and "LABEL/end/NAME"; nothing to do if it is there."""
-    if schedule == FRAMES:
-        return train_frames(folder, seed)
+    if schedule in (FRAMES, STRANGERS):
+        return {FRAMES: train_frames, STRANGERS: train_strangers}[schedule](folder, seed)
     path, recipes = path_of(folder, schedule, seed), ladder_recipes(schedule, seed)
     if path.exists():
         return path
@@ -117,9 +119,66 @@ def train_frames(folder: str | Path, seed: int) -> Path:
     return _keep(path, now, labels, {}, begun)
 
 
+def train_strangers(folder: str | Path, seed: int) -> Path:
+    """A third fleet of one seed, falling rate: frames of untrained networks, held from the start.
+
+    "frame-60-stranger0" gets the patterns of one that are, in each layer, as sharp as the free run's after 60 updates.
+    """
+    path = path_of(folder, STRANGERS, seed)
+    if path.exists():
+        return path
+    begun, free = time.process_time(), ladder_recipes("linear", seed)["free"]
+    cells, sharpness = list(product(LATER, range(N_STRANGERS))), sharpness_of(free)
+    now = fleet.assemble([free] * len(cells))
+    for i, (step, k) in enumerate(cells):
+        copy = sharpened(free.but(seed=free.seed + 100 * (k + 1)), sharpness[step])
+        fleet.hold_site(now, i, SITES["frame"][0], 0, copy=copy)
+    for _ in range(free.steps):
+        fleet.update(now)
+    return _keep(path, now, [f"frame-{step}-stranger{k}" for step, k in cells], {}, begun)
+
+
+def sharpness_of(recipe: Recipe) -> dict[int, list[float]]:
+    """By update of `LATER`, the entropy of attention in each layer of the free run, in bits."""
+    now, found = fleet.assemble([recipe]), {}
+    for step in range(max(LATER) + 1):
+        if step in LATER:
+            weights = fleet.weights_of(now, 0)
+            found[step] = [attention_bits(recipe, weights, layer) for layer in range(now.run.model.config.n_layers)]
+        fleet.update(now)
+    return found
+
+
+def attention_bits(recipe: Recipe, weights: fleet.Weights, layer: int) -> float:
+    """Mean entropy of a layer's patterns, over fixed episodes, heads and queries, in bits."""
+    model, site = start(recipe).model.eval(), f"pattern.{layer}"
+    model.load_state_dict(weights)
+    return float(scoring.entropy_bits(activations(model, episodes_of(recipe, DEALT).inputs, [site])[site].log2()).mean())
+
+
+def sharpened(recipe: Recipe, bits: list[float]) -> fleet.Weights:
+    """First weights whose queries and keys are so long that attention in each layer has the wanted entropy."""
+    found = {name: p.detach().clone() for name, p in start(recipe).model.named_parameters()}
+    for layer, wanted in enumerate(bits):
+        excess = functools.partial(_excess_bits, recipe, found, layer, wanted)
+        if excess(0.0) > 0:  # else it is as even as it was at first
+            found = _longer(found, layer, optimize.brentq(excess, 0.0, math.log(1e4), xtol=1e-3))
+    return found
+
+
+def _longer(weights: fleet.Weights, layer: int, log_factor: float) -> fleet.Weights:
+    """With queries and keys of a layer times a factor."""
+    names = [name for name in weights if name.startswith(f"blocks.{layer}.") and name.endswith(("query.weight", "key.weight"))]
+    return weights | {name: math.exp(log_factor) * weights[name] for name in names}
+
+
+def _excess_bits(recipe: Recipe, weights: fleet.Weights, layer: int, wanted: float, log_factor: float) -> float:
+    return attention_bits(recipe, _longer(weights, layer, log_factor), layer) - wanted
+
+
 def cells() -> list[tuple[str, int]]:
     """Schedule and seed of all fleets, the falling rate first."""
-    return list(product((*FREEZE_AT, FRAMES), FIVE))
+    return list(product((*FREEZE_AT, FRAMES, STRANGERS), FIVE))
 
 
 # ---- measuring a folder
@@ -140,10 +199,10 @@ def measure_folder(folder: str | Path, n_episodes: int = EPISODES, n_final: int 
             continue
         tensors, note = read_tensors(path)
         recipe, runs = Recipe.from_dict(note["recipe"]), _sorted_out(tensors)
-        rate = "falling" if schedule == FRAMES else RATES[schedule]
+        rate = "falling" if schedule in (FRAMES, STRANGERS) else RATES[schedule]
         about = {name: note[name] for name in ("commit", "device", "cpu_seconds") if name in note}
-        if schedule == FRAMES:
-            found["runs"][rate][str(seed)]["frames"] = about
+        if schedule in (FRAMES, STRANGERS):
+            found["runs"][rate][str(seed)][schedule] = about
         else:
             way = {step: runs["free"][step] for step in (0, *recipe.snapshot_steps)}
             entry = about | {"key": recipe.tag} | curves(recipe, way, n_episodes)
@@ -239,7 +298,7 @@ def measure(
     n_episodes: int, draws: int, records: str | Path | None = None, runs: str | Path | None = None,
     workers: int = 1, report: Callable = print,
 ) -> dict:
-    """Train what is missing of all fleets (ten minutes of one core), and measure them.
+    """Train what is missing of all fleets (twenty minutes of one core), and measure them.
 
     Args:
         n_episodes: at most `EPISODES` are used; a trial with fewer takes the stored runs over instead.
@@ -297,7 +356,7 @@ def frozen_over_free(ladder_scores: dict) -> dict:
     result: dict = {}
     for rate, labels in ladder_scores.items():
         for label, seeds in labels.items():
-            if label == "free" or len(seeds) < 2:
+            if label == "free" or "stranger" in label or len(seeds) < 2:
                 continue
             pairs = [(one["kl"], labels["free"][seed]["kl"]) for seed, one in seeds.items()]
             result.setdefault(rate, {})[label] = _short(stats.ratio_interval(*zip(*pairs, strict=True)))
@@ -313,16 +372,20 @@ def claims(found: dict) -> dict:
         rate: {what: max(entry["each"]) for what, entry in pairs.items() if "each" in entry}
         for rate, pairs in found["ratios"].items()
     }
-    for label, what in (("looks-60", "entropy_mae"), ("frame-60", "kl")):
+    for label, what in (("looks-60", "entropy_mae"), ("frame-60", "kl"), ("frame-120", "kl")):
         if factors := over_free(found["ladder"].get("falling", {}), label, what):
             result[label] = float(np.exp(np.mean(np.log(factors))))
     return result
 
 
 def nulls(found: dict) -> dict:
-    """Over seeds and deals with a falling rate: "line", ratios of settling times; "even", what uniform attention costs."""
+    """Over seeds and deals with a falling rate: "line", ratios of settling times; "even", what uniform attention costs; and
+    "strangers", by the update whose sharpness they have, what the frames of untrained networks cost."""
     draws = [draw for one in found["runs"].get("falling", {}).values() for draw in one["nulls"]]
-    return {what: stats.summaries([draw[what] for draw in draws]) if draws else {} for what in ("line", "even")}
+    result = {what: stats.summaries([draw[what] for draw in draws]) if draws else {} for what in ("line", "even")}
+    ladder = found["ladder"].get("falling", {})
+    costs = {str(step): [x for k in range(N_STRANGERS) for x in over_free(ladder, f"frame-{step}-stranger{k}", "kl")] for step in LATER}
+    return result | {"strangers": {step: stats.summary(found) for step, found in costs.items() if found}}
 
 
 def over_free(labels: dict, label: str, what: str) -> list[float]:

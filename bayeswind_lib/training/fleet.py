@@ -173,7 +173,7 @@ def freeze_at_start(fleet: Fleet, number: int, names: Sequence[str], factor: flo
             fleet.until[known[id(p)]][number] = 0
 
 
-def hold_site(fleet: Fleet, number: int, site: str, step: int, names: Sequence[str] = ()) -> None:
+def hold_site(fleet: Fleet, number: int, site: str, step: int, names: Sequence[str] = (), copy: Weights | None = None) -> None:
     """From an update on hand one run what a copy of itself from then finds at a site, whatever it learns.
 
     Freezing queries and keys does not freeze where a network looks, for the stream that they read
@@ -182,11 +182,14 @@ def hold_site(fleet: Fleet, number: int, site: str, step: int, names: Sequence[s
     Args:
         site: end of the name of modules: "attention.pattern", or "attention.value".
         names: of parameters that are frozen from then on too.
+        copy: the weights of another network, whose findings are handed on from the next update on, whatever `step` is.
     """
     R = len(fleet.recipes)
     if not fleet.old:
         fleet.old = {name: x.detach().clone() for name, x in fleet.weights.items()}
-    fleet.held.setdefault(site, torch.full((R,), fleet.recipes[0].steps + 1))[number] = step
+    fleet.held.setdefault(site, torch.full((R,), fleet.recipes[0].steps + 1))[number] = step if copy is None else -1
+    for name, x in (copy or {}).items():
+        fleet.old[name][number] = x
     known = {id(p): name for name, p in fleet.run.model.named_parameters()}
     for p in frozen_parameters(fleet.run.model, tuple(names)):
         fleet.until[known[id(p)]][number] = step
