@@ -155,7 +155,7 @@ def test_where_the_stream_is_its_token_the_token_s_pattern_hands_over_what_the_w
     model = bw.checkpoints.load("hmm-transformer-classroom")
     first = ablation.flow_rows(model, fixed.tunnel_of(model), 64, 3)[0]
     assert first["place"] == "residual.0" and first["whole"] > 0.5
-    assert first["token"] == pytest.approx(first["whole"], abs=1e-3) and first["random"]["null"] < 0.5 * first["token"]
+    assert first["token"] == pytest.approx(first["whole"], abs=1e-3) == first["evidence"] and first["random"]["null"] < 0.5 * first["token"]
     assert first["dealt"]["draws"] == 3
 
 

@@ -14,7 +14,7 @@ import itertools
 import numpy as np
 import torch
 
-from bayeswind_lib import checkpoints, probes, stats
+from bayeswind_lib import baselines, checkpoints, probes, stats
 from bayeswind_lib.probes import beliefs, exchange, layers
 from bayeswind_lib.probes.activations import resume
 from bayeswind_lib.probes.exchange import feed_forward_share
@@ -122,11 +122,15 @@ def group_rows(bench: probes.Bench, effects: dict) -> list[dict]:
 def flow_rows(model, tunnel, n_episodes: int, draws: int) -> list[dict]:
     """Before and after every write: readable share of the belief, and what an exchange hands over.
 
-    "token" is the pattern of the token at the position (in an HMM, the last symbol), "dealt" that of other episodes' beliefs.
+    "token" is the pattern of the token at the position (in an HMM, the last symbol), "evidence" in an HMM that of what the last
+    symbol alone says about the state, by the chain's emission matrix, and "dealt" that of other episodes' beliefs.
     """
     x, belief = streams(model, tunnel, max(FIT, n_episodes // 2))
     pairs = pairs_of(model, tunnel, max(PAIRS, n_episodes // 8))
-    token = tokens(model, tunnel, len(belief))
+    others = {"token": tokens(model, tunnel, len(belief))}
+    if tunnel.name == "hmm":
+        inputs = tunnel.sample(len(belief), rng_for(tunnel, 414)).inputs
+        others["evidence"] = baselines.hmm.EmissionOnly(tunnel).predict(inputs).exp2().numpy()
     rng, dealing, rows = rng_for(tunnel, 413), rng_for(tunnel, 417), []
     deals = [torch.randperm(len(belief), generator=dealing).numpy() for _ in range(min(draws, 20))]
     Y, D = belief.shape[-1], model.config.width
@@ -141,7 +145,7 @@ def flow_rows(model, tunnel, n_episodes: int, draws: int) -> list[dict]:
         drawn = [pairs.handed_over(place, exchange.random_directions(Y - 1, D, rng)) for _ in range(draws)]
         row["random"] = stats.summary(drawn)
         row["random"] |= {f"percentile_of_{kind}": percentile(row[kind], drawn) for kind in exchange.KINDS}
-        row["token"] = pairs.handed_over(place, exchange.directions(x[place], token, "pattern", Y - 1))
+        row |= {what: pairs.handed_over(place, exchange.directions(x[place], y, "pattern", Y - 1)) for what, y in others.items()}
         row["dealt"] = stats.summary([pairs.handed_over(place, exchange.directions(x[place], belief[deal], "pattern")) for deal in deals])
         rows.append(row)
     ends = {"margin_none": float(pairs.none.mean()), "margin_all": float(pairs.all.mean())}

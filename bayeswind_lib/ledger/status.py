@@ -369,6 +369,7 @@ NULLS = {
     "noise": "noise as long as what the layer writes",
     "line": "weights that go straight from start to end", "walk": "weights that drift at random",
     "even": "attention that is uniform throughout",
+    "strangers": "the frame of an untrained network, as sharp",
     "shuffled_labels": "the labels right and wrong dealt out anew", "other_network": "the verdicts on other trained networks, dealt out",
     "no_baseline": "the law without its mean", "other_query": "errors of the query before",
     "random_errors": "errors as long, in random directions",

@@ -24,7 +24,8 @@ SKIPPED = (
     nodes.literal_block, nodes.table, nodes.raw, nodes.section, nodes.title, nodes.comment,
     nodes.math_block, nodes.target, nodes.footnote_reference, predict_answer, predict_answers,
 )  # fmt: skip
-DECIMALS = re.compile(r"((?:Fig|[Nn]o|v)\. |[A-Z][a-z]+ )?\d[\d,]*\.\d{2,}")
+DECIMALS = re.compile(r"((?:Fig|[Nn]o|v)\. |[A-Z][a-z]+ )?\d[\d,]*\.\d+")
+RANGE = re.compile(r"…(?:,? (?:to|and|against) …|, …)+")
 TEX = {
     r"\alpha": "α", r"\beta": "β", r"\gamma": "γ", r"\delta": "δ", r"\epsilon": "ε",
     r"\varepsilon": "ε",
@@ -74,12 +75,13 @@ def captions(node: nodes.Node) -> str:
 
 
 def without_decimals(text: str) -> str:
-    """Measured numbers as dots: nobody seeks a second decimal, and digits weigh more than words.
+    """Measured numbers as dots, several in a row as one: nobody seeks a decimal, and digits
+    weigh more than words.
 
-    >>> without_decimals("at most 0.25 bits (Fig. 6.11, 3.5 times)")
-    'at most … bits (Fig. 6.11, 3.5 times)'
+    >>> without_decimals("0.2 to 0.25 bits (Fig. 6.11)")
+    '… bits (Fig. 6.11)'
     """
-    return DECIMALS.sub(lambda found: found[0] if found[1] else "…", text)
+    return RANGE.sub("…", DECIMALS.sub(lambda found: found[0] if found[1] else "…", text))
 
 
 def words_of(nodes_: list) -> str:
