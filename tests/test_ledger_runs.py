@@ -442,11 +442,11 @@ def test_a_score_beyond_the_trained_length_counts_if_other_rates_and_twice_the_b
     assert status(rows)[0] == "not reproduced" and "other learning rates (in runs of 1/4 of the updates) and after twice the updates" in status(rows)[1]
     assert status([one for one in rows if one["steps"] == rows[0]["steps"]])[0] == "not settled"
     good = [one | {"scores": long | {"longer": {"30": {"entropy_mae": 0.001, "entropy_mae_se": 1e-4}}}} for one in rows]
-    assert status([*rows[:-1], good[-1]])[0] == "not settled" and "(doubled) it is 0.001" in status([*rows[:-1], good[-1]])[1]
+    assert status([*rows[:-1], good[-1]])[0] == "partly" and "(doubled) it is 0.001" in status([*rows[:-1], good[-1]])[1]
     assert status(rows, "hmm-transformer-guide-k20")[0] == "not settled"  # what training lowers: a longer run may get there
 
 
-@pytest.mark.parametrize(("doubled", "status"), [(39.0, "not reproduced"), (90.0, "not settled")])
+@pytest.mark.parametrize(("doubled", "status"), [(39.0, "not reproduced"), (90.0, "partly")])
 def test_a_shape_of_the_last_layer_counts_if_other_rates_and_twice_the_budget_have_it_too(doubled, status):
     claim = next(claim for claim in load_claims() if claim.id == "belief-lstm-pc1")
     queued = [cell for cell in trained.cells("queue") if cell.name == "hmm-lstm" and cell.recipe.seed == 0]
