@@ -162,7 +162,7 @@ def test_where_the_stream_is_its_token_the_token_s_pattern_hands_over_what_the_w
 def test_tokens_are_one_hot_whatever_a_network_reads():
     for name in ("hmm-transformer-classroom", "bijection-transformer-classroom"):
         model = bw.checkpoints.load(name)
-        found = ablation.tokens(model, fixed.tunnel_of(model), 6)
+        found = ablation.tokens(model, fixed.stream_episodes(fixed.tunnel_of(model), 6).inputs)
         assert found.shape[:2] == fixed.streams(model, fixed.tunnel_of(model), 6)[1].shape[:2]
         assert (found.sum(-1) == 1).all() and set(np.unique(found)) == {0.0, 1.0}
 

@@ -18,7 +18,7 @@ from bayeswind_lib import baselines, checkpoints, probes, stats
 from bayeswind_lib.probes import beliefs, exchange, layers
 from bayeswind_lib.probes.activations import resume
 from bayeswind_lib.probes.exchange import feed_forward_share
-from bayeswind_lib.probes.fixed import bench_of, last_stream, pairs_of, rng_for, streams, tunnel_of
+from bayeswind_lib.probes.fixed import bench_of, last_stream, pairs_of, rng_for, stream_episodes, streams, tunnel_of
 from bayeswind_lib.probes.layers import LENGTHS, chance_to_be_right, layer_logits
 
 PUBLISHED = (("bijection-transformer", (0,)), ("bijection-transformer-posterior", (0,)), ("hmm-transformer", (0,)))
@@ -127,9 +127,9 @@ def flow_rows(model, tunnel, n_episodes: int, draws: int) -> list[dict]:
     """
     x, belief = streams(model, tunnel, max(FIT, n_episodes // 2))
     pairs = pairs_of(model, tunnel, max(PAIRS, n_episodes // 8))
-    others = {"token": tokens(model, tunnel, len(belief))}
+    inputs = stream_episodes(tunnel, len(belief)).inputs
+    others = {"token": tokens(model, inputs)}
     if tunnel.name == "hmm":
-        inputs = tunnel.sample(len(belief), rng_for(tunnel, 414)).inputs
         others["evidence"] = baselines.hmm.EmissionOnly(tunnel).predict(inputs).exp2().numpy()
     rng, dealing, rows = rng_for(tunnel, 413), rng_for(tunnel, 417), []
     deals = [torch.randperm(len(belief), generator=dealing).numpy() for _ in range(min(draws, 20))]
@@ -152,12 +152,11 @@ def flow_rows(model, tunnel, n_episodes: int, draws: int) -> list[dict]:
     return [row | ends for row in rows]
 
 
-def tokens(model, tunnel, n: int) -> np.ndarray:
-    """The token at each scored position of the episodes of `fixed.streams`, one-hot: (S, K, number of different tokens).
+def tokens(model, inputs: torch.Tensor) -> np.ndarray:
+    """The token at each scored position, one-hot: (S, K, number of different tokens).
 
     Vectors, as an HMM has them, are taken as they are: a symbol is one-hot already.
     """
-    inputs = tunnel.sample(n, rng_for(tunnel, 414)).inputs
     found = inputs[:, model.scored_positions(inputs.shape[1])]
     return (found if found.ndim == 3 else found[..., None] == found.unique()).double().numpy()
 

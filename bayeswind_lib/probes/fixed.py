@@ -46,9 +46,14 @@ def last_stream(model) -> str:
     return f"residual.{len(model.blocks)}"
 
 
+def stream_episodes(tunnel, n: int):
+    """The n fixed episodes on which streams are read."""
+    return tunnel.sample(n, rng_for(tunnel, 414))
+
+
 def streams(model, tunnel, n: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """The streams at the scored positions of n fixed episodes by place, (S, K, D), and beliefs (S, K, Y)."""
-    episodes = tunnel.sample(n, rng_for(tunnel, 414))
+    """The streams at the scored positions of n fixed episodes (`stream_episodes`) by place, (S, K, D), and beliefs (S, K, Y)."""
+    episodes = stream_episodes(tunnel, n)
     scored = model.scored_positions(episodes.inputs.shape[1])
     found = activations(model, episodes.inputs, exchange.places(model))
     return {name: x[:, scored].double().numpy() for name, x in found.items()}, episodes.posterior.numpy()
