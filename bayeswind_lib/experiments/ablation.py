@@ -18,7 +18,15 @@ from bayeswind_lib import baselines, checkpoints, probes, stats
 from bayeswind_lib.probes import beliefs, exchange, layers
 from bayeswind_lib.probes.activations import resume
 from bayeswind_lib.probes.exchange import feed_forward_share
-from bayeswind_lib.probes.fixed import bench_of, last_stream, pairs_of, rng_for, stream_episodes, streams, tunnel_of
+from bayeswind_lib.probes.fixed import (
+    bench_of,
+    last_stream,
+    pairs_of,
+    rng_for,
+    stream_episodes,
+    streams,
+    tunnel_of,
+)
 from bayeswind_lib.probes.layers import LENGTHS, chance_to_be_right, layer_logits
 
 PUBLISHED = (("bijection-transformer", (0,)), ("bijection-transformer-posterior", (0,)), ("hmm-transformer", (0,)))
