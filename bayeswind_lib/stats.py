@@ -244,9 +244,15 @@ def spearman(x: np.ndarray, y: np.ndarray) -> float:
 def correlation(x: np.ndarray, y: np.ndarray, ranked: bool = False) -> float:
     """|Pearson's correlation| of numbers (n,), or |Spearman's| if `ranked`; 0 where one of the two does not vary."""
     x, y = (ranks(part) if ranked else np.asarray(part, dtype=np.float64) for part in (x, y))
-    x, y = x - x.mean(), y - y.mean()
-    size = np.sqrt((x @ x) * (y @ y))
-    return float(abs(x @ y) / size) if size > 1e-12 else 0.0
+    parts = []
+    for part in (x, y):
+        size = np.linalg.norm(part)
+        apart = part - part.mean()
+        length = np.linalg.norm(apart)
+        if length <= 1e-12 * size or size == 0:  # what rounding leaves of equal numbers
+            return 0.0
+        parts.append(apart / length)
+    return float(abs(parts[0] @ parts[1]))
 
 
 # ---- points in many dimensions

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import tempfile
+import threading
 from pathlib import Path
 
 import torch
@@ -22,11 +23,11 @@ def write_atomically(path: str | Path, content: bytes) -> None:
     """Write a file under a temporary name, force it to disk, then rename it into place.
 
     Whoever reads `path` sees the old content or the new one, never a part of either, also
-    when the process is killed in between.
+    when the process is killed in between. Of several writers the last one wins, with its whole content.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.part")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.part")  # no other writer's
     with open(temporary, "wb") as file:
         file.write(content)
         file.flush()

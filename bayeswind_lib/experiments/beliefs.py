@@ -24,10 +24,9 @@ OPENED = (  # networks whose layers are all read, and of which untrained copies 
     "hmm-lstm-classroom-sticky", "hmm-transformer",
 )
 PUBLISHED = ("mamba", "lstm")  # architectures of which untrained networks of the published size are drawn
-PUBLISHED_EPISODES, PUBLISHED_DRAWS = 40, 40
+PUBLISHED_EPISODES = 512
 COUNTS = tuple(range(2, 11))  # clusters
 CLUSTERED, PROBED, COPIES = "hmm-mamba-classroom", 512, 20  # within whose clusters the entropy is read; episodes; untrained copies
-COPY_EPISODES = 72  # of each untrained network
 
 
 def measure(n_episodes: int, draws: int) -> dict:
@@ -41,13 +40,15 @@ def measure(n_episodes: int, draws: int) -> dict:
             networks.setdefault(listed["name"], {})[str(listed["seed"])] = row
     opened = {name: networks[name]["0"] for name in OPENED if name in networks}
     fresh = {name: row["untrained"] for name, row in opened.items()}
-    fresh |= {f"hmm-{architecture}": published_untrained(architecture, draws) for architecture in PUBLISHED}
+    fresh |= {f"hmm-{architecture}": published_untrained(architecture, n_episodes, draws) for architecture in PUBLISHED}
+    copies = {f"hmm-{architecture}": plain_untrained(architecture, n_episodes, draws) for architecture in PUBLISHED}
     inside = {}
     if CLUSTERED in opened:
         inside[CLUSTERED], fresh[CLUSTERED]["within clusters"] = within(min(draws, COPIES))
     return {
         "within": inside, "tasks": tasks, "networks": networks, "counts": list(COUNTS), "points": clusters.POINTS, "untrained": fresh,
         # nulls of ledger rows, by name
+        "copies": copies,
         "gaussian": {name: row["clusters"]["gaussian_as_many_as_states"] for name, row in opened.items()},
         "shuffled": {name: row["clusters"]["belief"]["by_nothing"] for name, row in tasks.items()}
         | {f"{name} entropy": row["entropy_shuffled"] for name, row in tasks.items()},
@@ -68,7 +69,7 @@ def within(draws: int) -> tuple[dict, dict]:
     seeds = {str(model.record["seed"]): inside(model) for model in models}
     copies = [inside(nulls.untrained(models[0], torch.Generator().manual_seed(10_000 + draw))) for draw in range(draws)]
     return {"seeds": seeds, "r2": float(np.mean(list(seeds.values())))} | (
-        {"r2_se": stats.standard_error(list(seeds.values()))} if len(seeds) > 1 else {}), stats.summary(copies, level=0.95)
+        {"r2_se": stats.standard_error(list(seeds.values()))} if len(seeds) > 1 else {}), stats.summary(copies)
 
 
 def task(name: str, n_episodes: int) -> tuple[tunnels.HMM, Episodes]:
@@ -96,7 +97,7 @@ def task_row(tunnel: tunnels.HMM, episodes: Episodes, draws: int) -> dict:
         "n_episodes": len(belief), "entropy": own,
         "shares": {name: stats.pca(filtering.flat(x)).shares[: tunnel.n_states].tolist() for name, x in clouds.items()},
         "pc1_percent": float(100 * stats.pca(filtering.flat(belief)).shares[0]), "first_share": stats.summary(first, level=0.95),
-        "entropy_shuffled": stats.summary(filtering.shuffled(belief, goal["entropy"], draws, rng, 1e-6), level=0.95), "above_0.9": float((belief.max(-1) > 0.9).mean()),
+        "entropy_shuffled": stats.summary(filtering.shuffled(belief, goal["entropy"], draws, rng, 1e-6)), "above_0.9": float((belief.max(-1) > 0.9).mean()),
         "baselines": {name: read(x, goal, ("belief", "log belief"), 1e-6) for name, x in partial.items()},
         "clusters": {name: cluster_row(x, episodes, draws) for name, x in clouds.items()},
     }
@@ -121,11 +122,11 @@ def cluster_row(x: np.ndarray, episodes: Episodes, draws: int) -> dict:
     found = clusters.clusters(points, states, most=max(COUNTS), dims=None)
     return {
         "silhouette": clusters.silhouettes(points, COUNTS).tolist(),
-        "gaussian": [stats.summary(column, level=0.95) for column in np.array(lumps).T], "gaussian_as_many_as_states": stats.summary(lumps_at_S, level=0.95),
+        "gaussian": [stats.summary(column) for column in np.array(lumps).T], "gaussian_as_many_as_states": stats.summary(lumps_at_S),
         "as_many_as_states": float(clusters.silhouettes(points, [S], starts=2)[0]),
         "bic": found.bic.tolist(), "best": found.best,
         "by_state": float(silhouette_score(points, states)), "by_symbol": float(silhouette_score(points, symbols)),
-        "by_nothing": stats.summary([silhouette_score(points, rng.permutation(states)) for _ in range(draws)], level=0.95),
+        "by_nothing": stats.summary([silhouette_score(points, rng.permutation(states)) for _ in range(draws)]),
     }
 
 
@@ -138,7 +139,7 @@ def network_row(model: torch.nn.Module, name: str, n_episodes: int, draws: int) 
     x = filtering.at_steps(model, episodes.inputs, "final")["final"]
     rng = np.random.default_rng(3)
     row = {"final": read(x, goal), "shares": stats.pca(filtering.flat(x)).shares[:8].tolist(), "shuffled": {
-        what: stats.summary(filtering.shuffled(x, goal[what], draws, rng), level=0.95) for what in ("belief", "log memory", "entropy")}}
+        what: stats.summary(filtering.shuffled(x, goal[what], draws, rng)) for what in ("belief", "log memory", "entropy")}}
     if tunnel.predicts == "states":
         row["own_kl"] = float(scoring.score_episodes(model, episodes).kl)
     if name in OPENED:
@@ -150,12 +151,11 @@ def opened_row(model, tunnel, episodes: Episodes, goal: dict, x: np.ndarray, dra
     """All layers of a network, clusters in its last one, and both in untrained copies."""
     chosen = [site for site in sites(model) if site.split(".")[0] in ("residual", "middle", "output", "cell")]
     layers = filtering.at_steps(model, episodes.inputs, chosen)
-    few = tunnel.sample(min(COPY_EPISODES, len(x)), rng_for(tunnel, 6))
-    copies = [untrained_row(model, few, filtering.goals(tunnel, few), draw) for draw in range(draws)]
+    copies = [untrained_row(model, episodes, goal, draw) for draw in range(min(draws, COPIES))]
     row = {"layers": {site: read(value, goal) | {"shares": stats.pca(filtering.flat(value)).shares[:5].tolist()}
                       for site, value in layers.items()},
            "clusters": cluster_row(x, episodes, draws),
-           "untrained": {what: stats.summary([copy[what] for copy in copies], level=0.95) for what in copies[0]}}
+           "untrained": {what: stats.summary([copy[what] for copy in copies]) for what in copies[0]}}
     if tunnel.generator == "grid" and tunnel.n_states == 3:
         sharp = filtering.sharp_episodes(tunnel, len(x), rng_for(tunnel, 7))
         row["sharp_clusters"] = cluster_row(filtering.at_steps(model, sharp.inputs, "final")["final"], sharp, draws)
@@ -199,23 +199,35 @@ def last_layer(model, tunnel, n: int) -> dict[str, float]:
     }
 
 
-def published_untrained(architecture: str, draws: int) -> dict[str, dict]:
+def plain_untrained(architecture: str, n_episodes: int, draws: int) -> dict[str, dict]:
+    """What `last_layer` has of networks of the recipe of published size before any training, on as many chains as the ledger's
+    rows are measured on (fewer where fewer than `PROBED` are asked for)."""
+    recipe = training.recipe("hmm", architecture, "paper")
+    tunnel, config = tunnels.build("hmm", recipe.tunnel_config), training.loop.model_config(recipe)
+    n = training.presets.N_EPISODES["paper"] if n_episodes >= PROBED else n_episodes
+    rows = []
+    for draw in range(min(draws, COPIES)):
+        model = models.build(architecture, config, torch.Generator().manual_seed(30_000 + draw)).eval()
+        rows.append(last_layer(model, tunnel, n))
+    return stats.summaries(rows)
+
+
+def published_untrained(architecture: str, n_episodes: int, draws: int) -> dict[str, dict]:
     """Networks of the published size and header before any training: shares, clusters, entropy.
 
     They are this library's own blocks, 9 layers of 256 channels; S = V = 5, K = 20, 53 header tokens.
-    At most PUBLISHED_DRAWS, since each is a large network.
+    At most COPIES, since each is a large network.
     """
     tunnel = tunnels.HMM(header="tokens")
-    episodes = tunnel.sample(PUBLISHED_EPISODES, rng_for(tunnel, 6))
+    episodes = tunnel.sample(min(n_episodes, PUBLISHED_EPISODES), rng_for(tunnel, 6))
     known = training.loop.model_config(training.recipe("hmm", architecture, "paper"))
     config = known | {k: v for k, v in tunnel.interface.to_dict().items() if k in known} | {"n_layers": 9, "width": 256}
     goal = filtering.goals(tunnel, episodes)
     rows = []
-    for draw in range(min(draws, PUBLISHED_DRAWS)):
+    for draw in range(min(draws, COPIES)):
         model = models.build(architecture, config, torch.Generator().manual_seed(20_000 + draw)).eval()
         x = filtering.at_steps(model, episodes.inputs, "final")["final"]
         silhouettes = clusters.silhouettes(clusters.leading(clusters.cloud(x)), COUNTS)
         row = cloud_row(x, episodes) | {"clusters": COUNTS[int(silhouettes.argmax())]}
-        axes = clusters.leading(filtering.flat(x), 16).reshape(*x.shape[:2], -1)  # few chains: few channels
-        rows.append(row | {"entropy": filtering.held_out(axes, goal["entropy"], alpha=1e-6), "pc1_percent": 100 * row["pc1"]})
-    return {what: stats.summary([row[what] for row in rows], level=0.95) for what in rows[0]}
+        rows.append(row | {"entropy": filtering.held_out(x, goal["entropy"]), "pc1_percent": 100 * row["pc1"]})
+    return stats.summaries(rows)

@@ -150,17 +150,24 @@ def take_down(rows: Iterable[dict], recipes: dict[str, dict], path: Path, folder
 
     Whoever writes holds the record's lock, so that of two processes, also of two queues, none loses a row.
     """
-    rows = list(rows)
-    while rows:
+    known = {row["key"] for row in recorded(path)}
+    new = {row["key"]: row | {"recipe": recipes[row["key"]]} | _scores_or_none(row, folder, report) for row in rows if row["key"] not in known}
+    while new:
         with owned(record_lock(path)) as mine:
             if mine:
-                kept = {row["key"]: row for row in recorded(path)}
-                new = {row["key"]: row | {"recipe": recipes[row["key"]]} | scores_of(row, folder) for row in rows if row["key"] not in kept}
-                if new:
-                    everything = kept | new
-                    write_atomically(path, runs_text(everything[key] for key in sorted(everything)).encode())
+                everything = new | {row["key"]: row for row in recorded(path)}
+                write_atomically(path, runs_text(everything[key] for key in sorted(everything)).encode())
                 return
         time.sleep(0.05)
+
+
+def _scores_or_none(row: dict, folder: Path | None, report: Callable[[str], None]) -> dict:
+    """As `scores_of`; a network that cannot be opened is told of, and neither its row nor the queue is lost."""
+    try:
+        return scores_of(row, folder)
+    except Exception as problem:  # whatever it is, the other runs go on
+        report(f"{row['key']}: its row stands without the scores of its positions ({type(problem).__name__}: {problem})")
+        return {}
 
 
 def scores_of(row: dict, folder: Path | None) -> dict:

@@ -120,7 +120,7 @@ def lists_of(model: nn.Module, episodes, others, draws: int) -> dict:
             "another": routing.by_another(attention), "even": routing.evenly(L)}
     found: dict = {name: kl(changes) for name, changes in ways.items()}
     found["first_layer"] = {name: kl({"pattern.0": changes["pattern.0"]}) for name, changes in ways.items()}
-    return {"lists": found | {"shuffled": stats.summary([shuffled(i) for i in range(draws)], level=0.95)}}
+    return {"lists": found | {"shuffled": stats.summary([shuffled(i) for i in range(draws)])}}
 
 
 def window_of(model: nn.Module, tunnel, episodes) -> dict[str, dict[str, float]]:
@@ -147,7 +147,7 @@ def before_training(model: nn.Module, tunnel, draws: int) -> dict:
             found |= {f"patching_{layer}": share for layer, share in shares.items()}
         for name, value in found.items():
             rows.setdefault(name, []).append(float(value))
-    return {name: stats.summary(values, level=0.95) for name, values in rows.items()}
+    return {name: stats.summary(values) for name, values in rows.items()}
 
 
 def bound(model: nn.Module, n_episodes: int, draws: int) -> dict:
@@ -192,9 +192,9 @@ def filtering(model: nn.Module, n_episodes: int, draws: int) -> dict:
     }
     copies = [routing.patterns(nulls.untrained(model, dice(300 + i)), episodes.inputs[:FEW]) for i in range(min(draws, 20))]
     rows = [routing.towards(x, groups, header) for x in copies]
-    found["untrained"] = {name: stats.summary([float(row[name].mean()) for row in rows], level=0.95) for name in groups}
+    found["untrained"] = {name: stats.summary([float(row[name].mean()) for row in rows]) for name in groups}
     ages = [float(routing.fixed_age(x, header)[..., 1:].max()) for x in copies]
-    return found | {"untrained_age": stats.summary(ages, level=0.95)}
+    return found | {"untrained_age": stats.summary(ages)}
 
 
 def _costs(model: nn.Module, episodes, group: torch.Tensor, layers: list[int]) -> float:

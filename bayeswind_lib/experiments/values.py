@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from bayeswind_lib import checkpoints, stats, tunnels
-from bayeswind_lib.probes import axes, nulls, values
+from bayeswind_lib.probes import axes, beliefs, filtering, nulls, values
 from bayeswind_lib.probes.activations import activations
 from bayeswind_lib.probes.fixed import rng_for
 from bayeswind_lib.probes.sites import merge_heads
@@ -28,7 +28,7 @@ NAMES = (
 )
 BINDS = "bijection-transformer-classroom-replacement-convolution"  # entropy varies at fixed position
 COPIES = 20  # untrained copies of each network: the floor of draws for the ledger's rows
-COPY_EPISODES = 48
+COPY_EPISODES = 48  # on which their readings are compared with those of the network itself
 COST_EPISODES = 96  # on which a network runs again and again
 NUMBERS = ("first", "second", "participation", "pearson", "spearman", "fixed", "linear")
 
@@ -115,7 +115,7 @@ def site_numbers(points: np.ndarray, entropy: np.ndarray) -> dict[str, float]:
         for one, x in zip(single, points, strict=False)
     ]
     found["one_monotone"] = float(np.mean(ranks))
-    return found | {"readable": values.held_out_r2(points, entropy)}
+    return found | {"readable": filtering.held_out(points, entropy[..., None], len(points) // 2)}
 
 
 def oracles(episodes, entropy: np.ndarray) -> dict:
@@ -143,18 +143,13 @@ def of_layer(model, fit, held, layer: int, draws: int) -> dict:
         "hold": bench.hold(shape.axes[0], shape.mean, draws, rng).summary(),
         "second": bench.cost(shape.mean, shape.axes[1], shape.axes[1])["kl"],
         "inner": bench.cost(shape.mean, inner.axes[0], inner.axes[0])["kl"],
-        "r2": r2(entropies(held), read + entropies(fit).mean()),
+        "r2": beliefs.r2(entropies(held)[..., None], (read + entropies(fit).mean())[..., None]),
         "filter": bench.cost(shape.mean, along, along),
         "filter_share": float(((points - reading.mean) @ along).var() / points.reshape(-1, D).var(0).sum()),
         "erase": bench.erase(reading, points, draws, rng).summary(),
     }
     pushes = [bench.cost(shape.mean, along, axes.unit(rng.normal(size=D)))["entropy_mae"] for _ in range(draws)]
     return found | {"filter_null": stats.summary(pushes, found["filter"]["entropy_mae"])}
-
-
-def r2(truth: np.ndarray, guess: np.ndarray) -> float:
-    """Share of the variance that is read, on sequences that the fit never saw."""
-    return float(1 - ((truth - guess) ** 2).sum() / ((truth - truth.mean()) ** 2).sum())
 
 
 def of_readout(model, fit, held, draws: int, tunnel) -> dict:

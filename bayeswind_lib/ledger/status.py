@@ -37,8 +37,9 @@ MAX_KL_CHANGE = 0.10
 CHECK_ERRORS = 5.0  # standard errors between a formula and its sampled check
 SAMPLE_ERRORS = 4.0  # standard errors between a published sampled value and ours
 NEAR = 2.0  # times the highest value that counts: so far a network is "partly" there
+COUNTED = "clusters"  # the count with the highest silhouette: of seeds the median, since a mean may be a count that none has
 SHAPES = ("pc1_percent", "clusters", "entropy_r2")  # of the last layer: no score that training lowers
-MIN_DEALS = 20  # ways to deal out the seeds of two networks: 3 and 3 have so many
+MIN_DEALS = 20  # ways to deal runs out to two networks, below which they are no null: three seeds of each have so many
 DEALT = ("flipped/", "dealt_seeds/", "dealt_runs/")  # nulls that deal out or exchange the same runs
 GRANTED = {"learning_rates": [1, 2, 3, 4], "kl": 1.0, "kl_doubled": 1.0}  # as if all controls were there
 QUEUE, OF_THE_QUEUE = "python -m bayeswind_lib queue", ("probe_recurrence",)  # what opens the networks that the queue trained
@@ -186,8 +187,10 @@ def _from_networks(claim: Claim, records: dict) -> Evidence:
     if not rows or base is None:
         return Evidence(null=null, smaller=smaller)
     value, error = _mean_of_runs(rows)
-    if value and math.isfinite(value) and error is not None:
-        error = abs(value / base) * math.hypot(error / value, (base_error or 0.0) / base)
+    if claim.measure == COUNTED:
+        value, error = statistics.median(row["measured"] for row in rows), None
+    if math.isfinite(value) and error is not None:
+        error = math.hypot(error, value * (base_error or 0.0) / base) / abs(base)
     return Evidence(
         value / base, error, null, tuple(rows), tuple(base_rows), smaller=smaller,
         shares=tuple(row["measured"] / base for row in rows),
@@ -325,15 +328,12 @@ def _smaller(claim: Claim, records: dict) -> dict | None:
     }
 
 
-DEALS = 20  # ways to deal runs out to two networks, below which they are no null: three seeds of each have so many
-
-
 def _null_of_networks(claim: Claim, rows: list[dict], base_rows: list[dict], records: dict) -> Null:
     """Untrained copies where the network ships; for a ratio of two networks, their runs relabelled.
 
-    Where a ratio has too few runs to be dealt out in `DEALS` ways, the claim's own null stands over the other network.
+    Where a ratio has too few runs to be dealt out in `MIN_DEALS` ways, the claim's own null stands over the other network.
     """
-    if claim.over and rows and base_rows and math.comb(len(rows) + len(base_rows), len(rows)) >= DEALS:
+    if claim.over and rows and base_rows and math.comb(len(rows) + len(base_rows), len(rows)) >= MIN_DEALS:
         return _shuffled(rows, base_rows)
     shipped = lookup(records.get("networks"), f"networks/{claim.network}") or {}
     copies = [entry["null"] for entry in shipped.values() if lookup(entry, f"null/{claim.measure}")]
@@ -361,7 +361,7 @@ def _untrained(found: dict, claim: Claim) -> Null:
 
 
 NULLS = {
-    "uniform": "the uniform guess", "untrained": "an untrained network", "prior_only": "the prior alone",
+    "uniform": "the uniform guess", "untrained": "an untrained network", "copies": "an untrained network", "prior_only": "the prior alone",
     "parameters": "a network of random depth and width",
     "entropy_rounding": "random distributions in bfloat16",
     "published": "the same arithmetic on numbers drawn at random",

@@ -161,18 +161,18 @@ def lookup_nulls(
     """The largest mass of any head on the matching pair, beside its nulls.
 
     Returns:
-        "untrained": before training. "shuffled": another earlier pair, drawn for each question,
-        takes the place of the match; the second question, which has no other, keeps its own.
+        "untrained": before training. "shuffled": an earlier pair of another key, drawn for each question,
+        takes the place of the match; a question before which there is none keeps its own.
     """
     rng = rng or torch.Generator().manual_seed(0)
     own = patterns(model, inputs)
     value = float(lookup(own, keys).mass.max())
-    match, others = matches(keys)[0], torch.arange(keys.shape[1], device=keys.device) - 1
+    match, K = matches(keys)[0], keys.shape[1]
+    wrong = (keys[:, None] != keys[..., None]) & torch.ones(K, K, dtype=torch.bool, device=keys.device).tril(-1)  # (B, K, K)
 
     def another() -> torch.Tensor:
-        chance = torch.rand(keys.shape, generator=rng, device=rng.device).to(keys.device)
-        place = (chance * others.clamp(min=1)).long()
-        place = place + ((place >= match) & (others > 0))  # any earlier pair but the match
+        chance = torch.rand(wrong.shape, generator=rng, device=rng.device).to(keys.device)
+        place = torch.where(wrong.any(-1), (chance * wrong).argmax(-1), match)
         return lookup(own, keys, place).mass.max()
 
     def fresh() -> torch.Tensor:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from bayeswind_lib.probes.filtering import held_out
 from bayeswind_lib.probes.nulls import Measured, against
 from bayeswind_lib.stats import Components, correlation, pca
 
@@ -65,17 +66,8 @@ def entropy_curve(points: np.ndarray, entropy: np.ndarray) -> Curve:
         float(shape.shares[0]), float(shape.shares[1]), shape.participation,
         correlation(first, entropy.ravel()), correlation(first, entropy.ravel(), ranked=True),
         correlation(inner, rest.ravel()) if varies else 0.0,
-        held_out_r2(at_place, rest) if varies else float("nan"),
+        held_out(at_place, rest[..., None], len(at_place) // 2) if varies else float("nan"),
     )
-
-
-def held_out_r2(x: np.ndarray, y: np.ndarray, alpha: float = 1e-3) -> float:
-    """R^2 of y (S, K) from x (S, K, D) by ridge regression; halves are split by sequence."""
-    from sklearn.linear_model import Ridge
-
-    half = len(x) // 2
-    fit = Ridge(alpha * half).fit(x[:half].reshape(-1, x.shape[-1]), y[:half].ravel())
-    return float(fit.score(x[half:].reshape(-1, x.shape[-1]), y[half:].ravel()))
 
 
 def random_walk_null(n_points: int, n_channels: int, draws: int, rng: torch.Generator) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import platform
 import subprocess
 from datetime import UTC, datetime
@@ -22,10 +23,16 @@ def describe_environment(device: torch.device) -> dict:
     }
 
 
+@functools.lru_cache(maxsize=1)
 def commit() -> str | None:
-    """The checkout's commit, with "-dirty" if library files differ from it; None outside a checkout."""
+    """The checkout's commit, with "-dirty" if library files differ from it; None outside the library's own checkout.
+
+    Asked once in a process: a queue runs for days with the code that it began with.
+    """
     here = Path(__file__).resolve().parents[2]
     try:
+        if Path(_git(here, "rev-parse", "--show-toplevel")) != here:  # a repository around an installed package
+            return None
         head = _git(here, "rev-parse", "HEAD")
         changed = _git(here, "status", "--porcelain", "--", "bayeswind_lib/**/*.py", "bayeswind_lib/*.py")
     except (OSError, subprocess.CalledProcessError):

@@ -12,10 +12,10 @@ from torch.utils._pytree import tree_map_only
 from bayeswind_lib.training.environment import processor
 
 aten = torch.ops.aten
-# What reads matrices of bfloat16 in an update: layers, attention, convolutions, LSTMs, and Muon's iteration.
+# What reads matrices of bfloat16 in an update: layers, attention, convolutions, LSTMs, and Muon's iteration. Of fused
+# attention there is none: its float32 normaliser would have to pass through unrounded.
 PRODUCTS = {
     aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default, aten.convolution.default, aten.convolution_backward.default,
-    aten._scaled_dot_product_flash_attention_for_cpu.default, aten._scaled_dot_product_flash_attention_for_cpu_backward.default,
     aten.mkldnn_rnn_layer.default, aten.mkldnn_rnn_layer_backward.default,
 }
 

@@ -148,7 +148,7 @@ def standing(name: str, path: str | Path | None = None, device: str | None = Non
 def entry(task: Task, rows: list[dict]) -> dict:
     """What is kept of a try: JSON types. Of seeds that differ the worst score and the longest run count."""
     scores = [row[task.measure] for row in rows]
-    kept = ("seed", task.measure, f"{task.measure}_se", "seconds", "curve")
+    kept = ("seed", task.measure, f"{task.measure}_se", "n_episodes", "seconds", "curve")
     return {
         "task": task.name, "counts": task.counts, "measure": task.measure, "threshold": task.threshold,
         "counted": max(row[task.counts] for row in rows),
@@ -169,6 +169,8 @@ def verdict(task: Task, tried: dict, before: dict | None) -> str | None:
             f"no record: {task.measure} has to be {side} {task.threshold:g} in every seed, and in seed "
             f"{', '.join(map(str, failed))} it is not (worst: {tried['worst']:.5g})"
         )
+    if few := [run["n_episodes"] for run in tried["runs"] if run["n_episodes"] < N_EPISODES["paper"]]:
+        return f"no record: every network has to be scored on at least {N_EPISODES['paper']:,} episodes, and one was on {min(few):,}"
     if before is not None and tried["counted"] >= before["counted"]:
         return f"no record: {tried['counted']:,.0f} {task.counts}, and {before['counted']:,.0f} stand already"
     return None
