@@ -37,7 +37,7 @@ def test_the_runs_of_a_seed_read_the_same_episodes_and_another_seed_chose_the_ra
 
 def test_every_arm_runs_at_the_rate_that_was_fastest_in_its_trials():
     record = bw.ledger.record(race.RECORD)
-    assert set(itertools.product(plans.CORE, WAYS)) <= set(RACE_RATES)
+    assert set(itertools.product(tuple(plans.ARMS)[:6], WAYS)) <= set(RACE_RATES)
     for (arm, way), rate in RACE_RATES.items():
         means = record["rates"][f"{arm} {way}"]
         assert len(means) >= 4 and rate == race.fastest(means), (arm, way, means)

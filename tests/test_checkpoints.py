@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -381,6 +382,20 @@ def test_a_crash_while_writing_leaves_the_old_file(tmp_path, monkeypatch, where)
     monkeypatch.undo()
     files.write_atomically(path, b"new and longer")
     assert path.read_bytes() == b"new and longer"
+    assert [p.name for p in tmp_path.iterdir()] == ["record.json"]
+
+
+def test_of_two_writers_at_once_the_file_is_always_one_s_whole_content(tmp_path):
+    path, contents = tmp_path / "record.json", [bytes([letter]) * 20_000 for letter in b"ab"]
+
+    def write(content: bytes) -> None:
+        for _ in range(50):
+            files.write_atomically(path, content)
+            assert path.read_bytes() in contents
+
+    with ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(write, content) for content in contents]:
+            done.result()
     assert [p.name for p in tmp_path.iterdir()] == ["record.json"]
 
 

@@ -418,6 +418,20 @@ def test_a_head_is_found_by_the_name_it_looks_for():
     assert routing.attention_by_value(even.expand(1, 16, 1, 19, 19), data.inputs, 10).max() < 0.35
 
 
+def test_a_lookup_s_null_never_takes_a_pair_of_the_same_key(monkeypatch):
+    """Of a head that looks at all earlier pairs of the key, the null is what it gives to others, even where a key was shown twice."""
+    keys = torch.tensor([[0, 1, 0, 1, 0, 1]])
+    B, K = keys.shape
+    attention = torch.zeros(1, B, 1, 2 * K - 1, 2 * K - 1, dtype=torch.float64)
+    for k in range(K):
+        same = [j for j in range(k) if keys[0, j] == keys[0, k]]
+        attention[0, 0, 0, 2 * k, [2 * j + 1 for j in same] or [0]] = 1 / max(1, len(same))
+    monkeypatch.setattr(routing, "patterns", lambda model, inputs: attention)
+    monkeypatch.setattr(routing, "untrained", lambda model, rng: model)
+    found = routing.lookup_nulls(None, torch.zeros(B, 2 * K - 1, dtype=torch.int64), keys, 20, rng())["shuffled"]
+    assert found.value > 0.5 and found.draws.max() == 0
+
+
 def test_a_list_stands_for_heads_that_call_names_and_for_no_lookup():
     data, fresh = episodes(count=32), episodes(count=8, seed=3)
     scores = routing.token_scores(roll_call(data).double()[None], data.inputs, 20)
@@ -524,6 +538,8 @@ def test_entropy_along_a_line_survives_at_fixed_position_only_if_it_varies_there
     points = H[..., None] * direction + 0.01 * draw.normal(size=(200, 10, 16))
     curve = values.entropy_curve(points, H)
     assert min(curve.first, curve.pearson, curve.fixed, curve.linear) > 0.99
+    short = values.entropy_curve(1e-4 * points, H)  # an untrained network's activations are: the readings are the same
+    assert [short.pearson, short.fixed, short.linear] == pytest.approx([curve.pearson, curve.fixed, curve.linear])
     clock = np.broadcast_to(np.arange(10.0), (200, 10))
     points = clock[..., None] * direction + 0.01 * draw.normal(size=(200, 10, 16))
     curve = values.entropy_curve(points, clock)

@@ -217,6 +217,20 @@ def test_networks_of_published_size_leave_scores_in_detail(tmp_path):
     assert "scores" not in json.loads(other.read_text())["runs"][0]  # nobody said where the weights lie
 
 
+def test_a_network_that_cannot_be_opened_costs_neither_its_row_nor_the_queue(monkeypatch, tmp_path):
+    def refuse(row, folder):
+        if row["key"] == "b":
+            raise ValueError("damaged")
+        return {"scores": {}}
+
+    monkeypatch.setattr(queue, "scores_of", refuse)
+    said = []
+    queue.take_down([{"key": key} for key in "abc"], {key: {} for key in "abc"}, record := tmp_path / "queue.json", tmp_path, said.append)
+    rows = json.loads(record.read_text())["runs"]
+    assert [(row["key"], "scores" in row) for row in rows] == [("a", True), ("b", False), ("c", True)]
+    assert said == ["b: its row stands without the scores of its positions (ValueError: damaged)"]
+
+
 @pytest.mark.slow
 def test_kills_at_any_moment_leave_no_trace(smooth, plan, tmp_path):
     folder, record = tmp_path / "runs", tmp_path / "queue.json"

@@ -467,8 +467,8 @@ def honest(tunnel, usual) -> list[baselines.GaussianBaseline]:
     """One of each kind that is told nothing it could not know."""
     return [
         baselines.PriorOnly(tunnel), baselines.PlugIn(tunnel), baselines.RightVariance(tunnel),
-        baselines.ByPosition(tunnel, usual.entropy_by_position),
-        baselines.ByPosition(tunnel, torch.tensor([usual.entropy_median]).double()),
+        baselines.EntropyByPosition(tunnel, usual.entropy_by_position),
+        baselines.EntropyByPosition(tunnel, torch.tensor([usual.entropy_median]).double()),
         baselines.KnowsLength(tunnel, usual.share),
         baselines.WindowPosterior(tunnel, 2), baselines.WrongNoise(tunnel, 2.0),
     ]
@@ -520,7 +520,7 @@ def test_baseline_scores_come_from_the_generator_alone():
         (lambda t: baselines.WindowPosterior(t, -1), "window is -1"),
         (lambda t: baselines.WrongNoise(t, 0.0), r"factor is 0\.0"),
         (lambda t: baselines.WrongNoise(t, math.nan), "factor is nan"),
-        (lambda t: baselines.ByPosition(t, torch.tensor(1.0)), r"entropy has shape \(\)"),
+        (lambda t: baselines.EntropyByPosition(t, torch.tensor(1.0)), r"entropy has shape \(\)"),
         (lambda t: baselines.KnowsLength(t, torch.ones(0)), r"share has shape \(0,\)"),
         (
             lambda t: baselines.KnownWeights(t, t.sample(3, rng(1))).predict(t.sample(2, rng(2)).inputs),

@@ -22,6 +22,7 @@ measure = "entropy_mae"
 threshold = 9.0
 counts = "episodes"
 target = 100
+n_episodes = 16
 [tasks.recipe]
 architecture = "mlp"
 preset = "smoke"
@@ -58,6 +59,12 @@ def test_a_record_is_entered_and_falls_to_fewer_episodes_only(file, tmp_path):
     assert speed.standing("other", tmp_path / "speed.json") is None
 
 
+def test_a_try_that_was_scored_on_too_few_episodes_is_no_record(file, tmp_path):
+    said = []
+    assert speed.work(speed.task("easy", file), tmp_path / "runs", tmp_path / "speed.json", 8, said.append) is None
+    assert said[-1] == "no record: each network has to be scored on at least 16 episodes, and one was on 8"
+
+
 def test_one_seed_that_misses_the_threshold_is_enough_to_refuse(file, tmp_path):
     first, _ = tried(file, tmp_path)
     scores = sorted(run["entropy_mae"] for run in first["runs"])
@@ -68,7 +75,7 @@ def test_one_seed_that_misses_the_threshold_is_enough_to_refuse(file, tmp_path):
 
 
 def row(seed: int, **more) -> dict:
-    return {"seed": seed, "seconds": 10.0 + seed, "episodes": 64, "parameters": 9, "device": "cpu", "commit": "c", "setting": "s", "curve": []} | more
+    return {"seed": seed, "seconds": 10.0 + seed, "episodes": 64, "parameters": 9, "device": "cpu", "commit": "c", "setting": "s", "curve": [], "n_episodes": 16} | more
 
 
 def test_seconds_are_those_of_the_slowest_seed_and_accuracy_is_better_when_higher(file):

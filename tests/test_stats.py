@@ -98,3 +98,10 @@ def test_the_log_rank_test_by_hand():
     assert p == pytest.approx(scipy.stats.chi2.sf(observed**2 / variance, 1), rel=1e-9)
     assert stats.logrank([9] * 4, [False] * 4, [9] * 4, [False] * 4) == 1.0
     assert stats.logrank([1, 2, 3], [True] * 3, [1, 2, 3], [True] * 3) == pytest.approx(1.0)
+
+
+def test_a_correlation_does_not_depend_on_the_unit_and_is_0_of_equal_numbers():
+    x, y = np.random.default_rng(0).normal(size=(2, 50))
+    for unit in (1e-12, 1e-6, 1e6):
+        assert stats.correlation(unit * x, y / unit) == pytest.approx(stats.correlation(x, y))
+    assert stats.correlation(np.full(50, 0.1), y) == stats.correlation(y, np.zeros(50)) == 0

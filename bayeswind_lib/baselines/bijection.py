@@ -66,7 +66,7 @@ class PositionCounter(Baseline):
         order = permutations(batch * length, self.n_outputs, self.n_outputs, self.rng)
         place = order.argsort(-1).view(batch, length, self.n_outputs)
         size = (self.n_outputs - torch.arange(length)).clamp(min=1)
-        return uniform_over(place < size[:, None])
+        return uniform_over((place < size[:, None]).to(keys.device))
 
 
 class Eliminator(Baseline):

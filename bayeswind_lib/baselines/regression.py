@@ -66,7 +66,7 @@ class RightVariance(GaussianBaseline):
         return torch.zeros_like(variance), variance
 
 
-class ByPosition(GaussianBaseline):
+class EntropyByPosition(GaussianBaseline):
     """Mean 0 and one entropy for each position, looking at no input at all.
 
     Args:
@@ -196,7 +196,7 @@ class Typical:
 
 
 def typical(episodes: Episodes, noise: float) -> Typical:
-    """The constants that `ByPosition` and `KnowsLength` need, from episodes of a tunnel."""
+    """The constants that `EntropyByPosition` and `KnowsLength` need, from episodes of a tunnel."""
     entropy = gaussian_entropy_bits(episodes.posterior)  # (B, K)
     _, covariance = weight_belief(episodes.latents["x"], episodes.latents["y"], noise)
     left = covariance[:, :-1].diagonal(dim1=-2, dim2=-1).mean(-1)  # (B, K)
@@ -225,8 +225,8 @@ def regression_baselines(
     predictors = {
         "prior_only": PriorOnly(tunnel),
         "noise_floor": PlugIn(tunnel),
-        "best_constant": ByPosition(tunnel, median),
-        "position_mean": ByPosition(tunnel, usual.entropy_by_position),
+        "best_constant": EntropyByPosition(tunnel, median),
+        "position_mean": EntropyByPosition(tunnel, usual.entropy_by_position),
         "knows_length": KnowsLength(tunnel, usual.share),
         "right_variance": RightVariance(tunnel),
         "known_weights": KnownWeights(tunnel, episodes),

@@ -54,7 +54,9 @@ def save(
     model: nn.Module, record: dict, name: str, seed: int = 0, folder: str | Path | None = None,
     dtype: torch.dtype = torch.float32, inputs: torch.Tensor | None = None,
 ) -> Path:
-    """Write a network and its record; both files appear whole or not at all.
+    """Write a network and its record: each file appears whole or not at all, the record last.
+
+    It names the weights' sha256, so that weights without their record, after a crash in between, are refused.
 
     Args:
         model: any architecture of the book.

@@ -83,16 +83,18 @@ def same(a, b, tolerance: float = 1e-6) -> bool:
     return a == b
 
 
-def plain(value):
-    """JSON types: infinity becomes "inf", NaN None; floats keep ten significant digits."""
+def plain(value, digits: int | None = 10):
+    """JSON types: infinity becomes "inf", NaN None; floats keep some significant digits (None: all)."""
     if isinstance(value, dict):
-        return {str(key): plain(entry) for key, entry in value.items()}
+        return {str(key): plain(entry, digits) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(entry) for entry in value]
+        return [plain(entry, digits) for entry in value]
     if isinstance(value, float):
         if math.isnan(value):
             return None
-        return ("inf" if value > 0 else "-inf") if math.isinf(value) else float(f"{value:.10g}")
+        if math.isinf(value):
+            return "inf" if value > 0 else "-inf"
+        return value if digits is None else float(f"{value:.{digits}g}")
     return value
 
 

@@ -85,17 +85,12 @@ def layer_row(bench: probes.Bench, layer: int, draws: int, rng: torch.Generator)
     noise = [level(bench, layer_logits(bench, layer, "noise", rng)) for _ in range(draws)]
     row["noise"] = {name: float(np.mean([one[name] for one in noise])) for name in noise[0]}
     row["noise_draws"] = stats.summaries(noise)
-    row["bypass_percentile"] = percentile(row["bypass"]["kl"], [one["kl"] for one in noise])
+    row["bypass_percentile"] = stats.percentile(row["bypass"]["kl"], [one["kl"] for one in noise])
     by_length = [level(bench, layer_logits(bench, layer, "noise", rng, length)) for length in LENGTHS]
     row["by_length"] = {name: [one[name] for one in by_length] for name in by_length[0]}
     moved, stream = layers.update(bench, layer), bench.known[f"residual.{layer + 1}"]
     row["relative_length"] = float((moved.norm(dim=-1) / stream.norm(dim=-1)).mean())
     return row
-
-
-def percentile(value: float, draws: list[float]) -> float:
-    """Share of the draws of a null below a value, in percent."""
-    return probes.Measured(value, np.array(draws), "").percentile
 
 
 def head_effects(bench: probes.Bench, hows=HOWS) -> dict:
@@ -152,7 +147,7 @@ def flow_rows(model, tunnel, n_episodes: int, draws: int) -> list[dict]:
                 row["rest"] = pairs.handed_over(place, basis, rest=True)
         drawn = [pairs.handed_over(place, exchange.random_directions(Y - 1, D, rng)) for _ in range(draws)]
         row["random"] = stats.summary(drawn)
-        row["random"] |= {f"percentile_of_{kind}": percentile(row[kind], drawn) for kind in exchange.KINDS}
+        row["random"] |= {f"percentile_of_{kind}": stats.percentile(row[kind], drawn) for kind in exchange.KINDS}
         row |= {what: pairs.handed_over(place, exchange.directions(x[place], y, "pattern", Y - 1)) for what, y in others.items()}
         row["dealt"] = stats.summary([pairs.handed_over(place, exchange.directions(x[place], belief[deal], "pattern")) for deal in deals])
         rows.append(row)

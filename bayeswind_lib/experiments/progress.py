@@ -15,7 +15,6 @@ Axes: C snapshots, L layers, S shares of a way.
 
 from __future__ import annotations
 
-import json
 import math
 from itertools import combinations, product
 from pathlib import Path
@@ -33,7 +32,7 @@ from bayeswind_lib.probes.progress import MEASURES, SHARES, gain, gram_share, le
 from bayeswind_lib.training.loop import snapshot_path, start
 from bayeswind_lib.training.plans import CONSTANT, FALLING, SEEDS_OF, plan
 from bayeswind_lib.training.recipe import Recipe
-from bayeswind_lib.training.sweep import row_path, weights_of
+from bayeswind_lib.training.sweep import ended_cells, weights_of
 
 TUNNELS = ("bijection", "hmm")
 LEVELS = (0.5, 0.9)
@@ -187,29 +186,23 @@ def measure_folder(folder: str | Path, n_episodes: int = EPISODES) -> dict:
         "apart": the distances between the ends of a network's seeds, by network.
     """
     found: dict = {"runs": {}, "frozen": {}, "apart": {}}
-    for cell, row in finished("snapshots", folder):
+    for cell, row in ended_cells(plan("snapshots"), folder):
         snapshots, recipe = weights_on_the_way(cell, folder), cell.recipe
         entry = about(row) | {"tunnel": recipe.tunnel, "schedule": recipe.schedule, "curve": first_rows(row, folder)}
         entry |= curves(start(recipe).model, snapshots, episodes_of(recipe, n_episodes))
         found["runs"].setdefault(cell.name, {})[str(recipe.seed)] = entry
     for name in found["runs"]:
-        ends = [checkpoints.load_file(weights_of(row, folder)) for cell, row in finished("snapshots", folder) if cell.name == name]
+        ends = [checkpoints.load_file(weights_of(row, folder)) for cell, row in ended_cells(plan("snapshots"), folder) if cell.name == name]
         if len(ends) > 1:
             found["apart"][name] = seed_distances_of(ends, n_episodes)
-    plain = {row["seed"]: row for cell, row in finished("snapshots", folder) if cell.name == FALLING.format("bijection")}
-    for cell, row in finished("frozen", folder):
+    plain = {row["seed"]: row for cell, row in ended_cells(plan("snapshots"), folder) if cell.name == FALLING.format("bijection")}
+    for cell, row in ended_cells(plan("frozen"), folder):
         entry = about(row) | {"from": cell.recipe.frozen_from} | moved(cell, row, folder, n_episodes)
         if row["seed"] in plain:
             other = plain[row["seed"]]
             entry |= {f"{name} over free": row[name] / other[name] for name in ("kl", "entropy_mae")}
         found["frozen"].setdefault(cell.name, {})[str(row["seed"])] = entry
     return found
-
-
-def finished(name: str, folder: str | Path) -> list:
-    """Cells of a plan that have ended, with their rows."""
-    paths = [(cell, row_path(cell, folder)) for cell in plan(name)]
-    return [(cell, json.loads(path.read_text())) for cell, path in paths if path.is_file()]
 
 
 def about(row: dict) -> dict:

@@ -22,6 +22,7 @@ from tqdm.auto import tqdm
 from bayeswind_lib import checkpoints, tunnels
 from bayeswind_lib.checkpoints.files import CheckpointError, read_note, write_atomically
 from bayeswind_lib.checkpoints.store import records_folder
+from bayeswind_lib.training import performance
 from bayeswind_lib.training.loop import STATE
 from bayeswind_lib.training.plans import Cell, cell
 from bayeswind_lib.training.presets import N_EPISODES
@@ -143,10 +144,13 @@ def record_lock(path: Path) -> Path:
     return path.with_name(f".{path.name}.lock")
 
 
-def take_down(rows: Iterable[dict], recipes: dict[str, dict], path: Path, folder: Path | None = None) -> None:
+def take_down(
+    rows: Iterable[dict], recipes: dict[str, dict], path: Path, folder: Path | None = None, report: Callable[[str], None] = print,
+) -> None:
     """Add rows to the record, with their recipes; a row that is there already stays as it is.
 
-    With the `folder` that holds their weights, networks of published size get `scores` as well.
+    With the `folder` that holds their weights, networks of published size get `scores` as well; `report` says where
+    they could not.
 
     Whoever writes holds the record's lock, so that of two processes, also of two queues, none loses a row.
     """
@@ -182,9 +186,9 @@ def scores_of(row: dict, folder: Path | None) -> dict:
     return {"scores": networks.row_scores(network, tunnel, row["n_episodes"])} | opened
 
 
-def collect(plan: list[Entry], folder: Path, path: Path) -> set[str]:
+def collect(plan: list[Entry], folder: Path, path: Path, report: Callable[[str], None] = print) -> set[str]:
     """Take down what has ended in the folder, also by a process killed before it could; the keys of all that is done."""
-    take_down(read_rows((entry.cell for entry in plan), folder), recipes_of(plan), path, folder)
+    take_down(read_rows((entry.cell for entry in plan), folder), recipes_of(plan), path, folder, report)
     return {row["key"] for row in recorded(path)}
 
 
@@ -213,14 +217,16 @@ def work(
         OSError: at once, for a folder that cannot be written to.
     """
     folder, path = Path(folder).resolve(), Path(path or record_path())
-    done, recipes = collect(plan, folder, path), recipes_of(plan)
-    sweep(
-        [entry.cell for entry in plan if entry.cell.key not in done], folder,
-        workers=0 if workers == 1 else workers, threads_per_worker=threads, report=report,
-        n_episodes=n_episodes, device=device, pulse=MINUTE,
-        finished=lambda row: take_down([row], recipes, path, folder),
-    )
-    done = collect(plan, folder, path)
+    recipes = recipes_of(plan)
+    with performance.threads(threads):  # this process scores what ends
+        done = collect(plan, folder, path, report)
+        sweep(
+            [entry.cell for entry in plan if entry.cell.key not in done], folder,
+            workers=0 if workers == 1 else workers, threads_per_worker=threads, report=report,
+            n_episodes=n_episodes, device=device, pulse=MINUTE,
+            finished=lambda row: take_down([row], recipes, path, folder, report),
+        )
+        done = collect(plan, folder, path, report)
     return sum(entry.cell.key not in done for entry in plan)
 
 

@@ -9,7 +9,6 @@ is computed from both. Nothing is measured here: `bayeswind_lib.experiments` doe
 
 from __future__ import annotations
 
-import math
 import re
 from functools import lru_cache
 from pathlib import Path
@@ -49,7 +48,12 @@ def rows(folder: str | Path | None = None, chapter: str | None = None) -> list[d
 
 def _records(folder: str | Path | None) -> dict[str, dict | None]:
     place = Path(folder or store.records_folder())
-    return _unchanged(place, tuple(store.stamp(name, place) for name in RECORDS))
+    return _unchanged(place, stamps(place))
+
+
+def stamps(folder: Path) -> tuple:
+    """What changes when one of the records in a folder is written."""
+    return tuple(store.stamp(name, folder) for name in RECORDS)
 
 
 @lru_cache(maxsize=2)
@@ -131,7 +135,7 @@ def _row(claim: Claim, evidence: Evidence, records: dict) -> dict:
         "base_runs": [dict(run) for run in evidence.base_runs],
         "smaller": evidence.smaller,
     }
-    return {name: _plain(value) for name, value in result.items()}
+    return store.plain(result, digits=None)
 
 
 def _beside(id: str | None, records: dict) -> dict | None:
@@ -154,17 +158,6 @@ def _joined(values) -> str | None:
 def _total(values) -> float | None:
     known = [value for value in values if value is not None]
     return round(sum(known), 1) if known else None
-
-
-def _plain(value):
-    """As `store.plain`, without rounding: what is printed is what was measured."""
-    if isinstance(value, dict):
-        return {name: _plain(entry) for name, entry in value.items()}
-    if isinstance(value, list):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
-    return value
 
 
 def glue(*ids: str) -> None:

@@ -94,11 +94,14 @@ def submitted(id: str, folder: str | Path | None = None) -> str | None:
     Raises:
         KeyError: if there is no claim of that id.
     """
-    return _submitted(Path(folder or store.records_folder()))[id]
+    from bayeswind_lib import ledger
+
+    place = Path(folder or store.records_folder())
+    return _submitted(place, ledger.stamps(place))[id]
 
 
 @lru_cache(maxsize=2)
-def _submitted(folder: Path) -> dict[str, str | None]:
+def _submitted(folder: Path, stamps: tuple) -> dict[str, str | None]:
     from bayeswind_lib import ledger
 
     records = ledger._records(folder)

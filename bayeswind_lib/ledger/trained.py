@@ -23,8 +23,6 @@ from bayeswind_lib.training.recipe import CHOICES, Recipe
 CONTROLS = ("rates", "doubled", "longer", "optimisers", "convergence")
 QUEUE = "queue"  # beside the plans: the cells of the queue
 FINISHED = ("runs", QUEUE)  # records of finished runs, in the order in which a run counts that is in both
-# Plans whose results lie in a record of their own, not among the runs; that of "small" is its network's.
-OWN_RECORD = ("variants", "prior", "prior-doubled", "binding-trials", "binding-race", "small")
 COMPARED = {"bijection": "Bijection", "hmm": "HMM", "regression": "Regression", "recall": "Recall"}  # tunnels of the page of architectures
 KINDS = ("plain", "rate", "doubled", "both", "longer", "scan", "unplanned", "other")
 TRIED = ("rate", "doubled", "both", "longer")  # what else was tried of a name

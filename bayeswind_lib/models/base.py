@@ -162,10 +162,15 @@ class SequenceModel(nn.Module):
 
         Log2-probabilities of the outcomes; for a Gaussian outcome the mean and the variance.
         """
-        logits = self(inputs).double()
-        if self.config.outcome == "gaussian":
-            return torch.stack([logits[..., 0], logits[..., 1].exp()], dim=-1)
-        return F.log_softmax(logits, dim=-1) / math.log(2)
+        return as_prediction(self(inputs), self.config.outcome)
+
+
+def as_prediction(logits: torch.Tensor, outcome: str) -> torch.Tensor:
+    """Logits (..., Y) as `predict` gives them: log2-probabilities, or means and variances; float64."""
+    logits = logits.double()
+    if outcome == "gaussian":
+        return torch.stack([logits[..., 0], logits[..., 1].exp()], dim=-1)
+    return F.log_softmax(logits, dim=-1) / math.log(2)
 
 
 def draw_linear(parameter: nn.Parameter, rng: torch.Generator, fan_in: int) -> None:

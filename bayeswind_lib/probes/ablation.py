@@ -19,6 +19,7 @@ import torch
 from torch import nn
 
 from bayeswind_lib import scoring
+from bayeswind_lib.models.base import as_prediction
 from bayeswind_lib.probes.activations import activations, edit, resume
 from bayeswind_lib.probes.nulls import noise_like, normal_like
 from bayeswind_lib.probes.sites import sites
@@ -241,14 +242,6 @@ class Bench:
             found[name] = float(each.mean())
             found[f"{name}_se"] = float(each.std() / math.sqrt(len(each)))
         return Effect(what, how, **found, kl_before=float(self.before["kl"].mean()))
-
-
-def as_prediction(logits: torch.Tensor, outcome: str) -> torch.Tensor:
-    """Logits as `predict` gives them: log2-probabilities, or means and variances; float64."""
-    logits = logits.double()
-    if outcome == "gaussian":
-        return torch.stack([logits[..., 0], logits[..., 1].exp()], dim=-1)
-    return torch.log_softmax(logits, dim=-1) / math.log(2)
 
 
 def concentration(effects: Iterable[Effect], measure: str = "kl") -> dict[str, float]:

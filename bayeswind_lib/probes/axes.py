@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from bayeswind_lib import scoring
-from bayeswind_lib.probes.ablation import as_prediction
+from bayeswind_lib.models.base import as_prediction
 from bayeswind_lib.probes.activations import activations, resume
 from bayeswind_lib.probes.nulls import Measured
 from bayeswind_lib.tunnels import Episodes

@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from bayeswind_lib import scoring
-from bayeswind_lib.probes.ablation import as_prediction
+from bayeswind_lib.models.base import as_prediction
 from bayeswind_lib.probes.activations import activations, edit, resume
 from bayeswind_lib.probes.beliefs import fit_reader
 from bayeswind_lib.tunnels import Episodes

@@ -158,7 +158,7 @@ def bits(x: np.ndarray, belief: np.ndarray, alpha: float = 1e-4) -> float:
 
 
 def quiet_chain(S: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """A slow chain on the grid whose last symbol is blank, emitted by all states alike: float64 (S, S) and (S, S).
+    """A slow chain whose last symbol is blank, emitted by all states alike: float64 (S, S) and (S, S); on the grid for S = 3 and 5.
 
     After n blanks the total variation between two beliefs is (1 - S/20)^n of what it was.
     """

@@ -14,6 +14,7 @@ from bayeswind_lib import tunnels
 from bayeswind_lib.probes import exchange
 from bayeswind_lib.probes.ablation import Bench
 from bayeswind_lib.probes.activations import activations
+from bayeswind_lib.training.loop import generator
 from bayeswind_lib.training.recipe import Recipe
 
 SEED = 20260107  # of all episodes below; not one of these was seen in training
@@ -21,9 +22,7 @@ SEED = 20260107  # of all episodes below; not one of these was seen in training
 
 def rng_for(tunnel, stream: int) -> torch.Generator:
     """A generator of its own for each tunnel and purpose."""
-    numbers = [SEED, stream, *(_as_number(x) for x in tunnel.config.values())]
-    state = np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0]
-    return torch.Generator().manual_seed(int(state >> np.uint64(1)))
+    return generator("cpu", SEED, stream, *(_as_number(x) for x in tunnel.config.values()))
 
 
 def _as_number(value) -> int:

@@ -12,7 +12,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from bayeswind_lib.probes.ablation import Bench, Effect, as_prediction, swap
+from bayeswind_lib.models.base import as_prediction
+from bayeswind_lib.probes.ablation import Bench, Effect, swap
 from bayeswind_lib.probes.activations import edit, resume
 from bayeswind_lib.probes.nulls import noise_like
 

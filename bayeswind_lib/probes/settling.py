@@ -1,10 +1,9 @@
 """When does a quantity settle, and what do five seeds say about it?
 
 `settling` reads one time off one curve. `readings` takes the quantities of a run's snapshots, the
-controls among them. The rest is for ratios of such times over few seeds: a percentile bootstrap whose
-resamples are all taken, Student's interval, and how often each covers the truth.
+controls among them. What few seeds say about ratios of such times is in `stats`.
 
-Axes: C snapshots, L layers, N vectors, D channels, n seeds, S simulated experiments.
+Axes: C snapshots, L layers, N vectors, D channels.
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ def readings(model: nn.Module, snapshots: Mapping[float, Mapping], episodes: Epi
         for weights in snapshots.values():
             model.load_state_dict(weights)
             found = activations(model.eval(), episodes.inputs, names)
-            divergence = _kl_bits(model, episodes).flatten()
+            divergence = scoring.kl_bits(episodes.posterior, model.predict(episodes.inputs)).flatten()
             score = scoring.score_episodes(model, episodes)
             row = {"kl": score.kl, "entropy_mae": score.entropy_mae, "sure kl": float(divergence[sure].mean())}
             values = [x for name, x in found.items() if name.startswith("attention")]
@@ -137,11 +136,3 @@ def _mean(seen: list, end: dict, what: str, distance) -> np.ndarray:
 def _subset(x: torch.Tensor, count: int) -> torch.Tensor:
     """The same random columns every time: (N, M) -> (N, count)."""
     return x[:, torch.randperm(x.shape[1], generator=torch.Generator().manual_seed(0))[:count]]
-
-
-@torch.no_grad()
-def _kl_bits(model: nn.Module, episodes: Episodes) -> torch.Tensor:
-    """KL(exact || model) at each scored position, (B, K), bits."""
-    truth = episodes.posterior.double()
-    answer = model(episodes.inputs).double().log_softmax(-1)
-    return scoring.kl_bits(truth, answer / scoring.NATS)

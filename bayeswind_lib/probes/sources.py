@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from bayeswind_lib.baselines import mixture
+from bayeswind_lib.models.base import as_prediction
 from bayeswind_lib.probes import activations, beliefs, resume
-from bayeswind_lib.probes.ablation import as_prediction
 from bayeswind_lib.probes.fixed import SEED
 from bayeswind_lib.scoring import kl_bits
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import hashlib
-import json
 import math
 import signal
 import sys
@@ -33,6 +32,7 @@ from bayeswind_lib.checkpoints.files import (
     read_tensors,
     write_tensors,
 )
+from bayeswind_lib.checkpoints.store import plain
 from bayeswind_lib.scoring import score_episodes
 from bayeswind_lib.training.environment import describe_environment
 from bayeswind_lib.training.optimiser import Muon, split_parameters
@@ -476,7 +476,7 @@ def _evaluate(run: Run, episodes: tunnels.Episodes, loss: torch.Tensor | None) -
         "seconds": round(run.seconds, 2), "loss": None if loss is None else float(loss),
         "entropy_mae": result.entropy_mae, "kl": result.kl, "tv": result.tv,
     }
-    run.curve.append(json.loads(json.dumps(row)))
+    run.curve.append(plain(row, digits=None))  # a run that has diverged has a curve as well
     return row
 
 

@@ -54,14 +54,16 @@ def cell(
 
 
 def run_of(plain: Recipe, learning_rate: float, steps: int) -> str:
-    """What a run is beside the plain one of its name: "", "rate 0.003", "doubled", "rate 0.003 doubled", or a short run
-    of the scan, "rate 0.003 shorter"; at the plain rate that only says what the others are compared with, and is "" too.
+    """What a run is beside the plain one of its name: "", "rate 0.003", "doubled", "rate 0.003 doubled", "longer" still, or
+    a short run of the scan, "rate 0.003 shorter"; at the plain rate that only says what the others are compared with, and is "" too.
 
     Raises:
         ValueError: for a number of updates that is none of these.
     """
     rate = "" if learning_rate == plain.learning_rate else f"rate {learning_rate:g}"
     lengths = {plain.steps: "", 2 * plain.steps: "doubled", round(plain.steps / SCAN): "shorter" if rate else ""}
+    if steps > 2 * plain.steps:
+        lengths[steps] = "longer"
     if steps not in lengths:
         raise ValueError(f"a run of {steps:,} updates: expected one of {', '.join(f'{n:,}' for n in lengths)}")
     return " ".join(part for part in (rate, lengths[steps]) if part)
@@ -375,7 +377,6 @@ ARMS = {  # architecture, variant, and what else differs; the last four differ f
     "transformer-muon": ("transformer", "rotary", {"optimiser": "muon"}),
     "transformer-small-muon": ("transformer", "rotary", {"init": "small", "optimiser": "muon"}),
 }
-CORE = tuple(ARMS)[:6]
 WAYS = ("plain", "staged")
 TRIED_RATES = {"adamw": (1e-3, 2e-3, 4e-3, 8e-3), "muon": (5e-3, 1e-2, 2e-2, 4e-2)}
 BEYOND = {  # where the fastest of these is the first or the last, or none gets there: one more

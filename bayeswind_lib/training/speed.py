@@ -39,6 +39,7 @@ class Task:
         counts: "episodes" or "seconds", the fewer the better.
         target: how few are hoped for.
         recipe: the arguments of `plans.cell`, with the fields of the recipe as `changes`.
+        n_episodes: on at least how many fresh episodes each network is scored.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Task:
     counts: str
     target: int
     recipe: dict = field(hash=False)
+    n_episodes: int = N_EPISODES["paper"]
 
     def __post_init__(self):
         if self.counts not in COUNTED:
@@ -169,15 +171,16 @@ def verdict(task: Task, tried: dict, before: dict | None) -> str | None:
             f"no record: {task.measure} has to be {side} {task.threshold:g} in every seed, and in seed "
             f"{', '.join(map(str, failed))} it is not (worst: {tried['worst']:.5g})"
         )
-    if few := [run["n_episodes"] for run in tried["runs"] if run["n_episodes"] < N_EPISODES["paper"]]:
-        return f"no record: every network has to be scored on at least {N_EPISODES['paper']:,} episodes, and one was on {min(few):,}"
+    scored = min(run.get("n_episodes", task.n_episodes) for run in tried["runs"])  # entries of before did not keep it
+    if scored < task.n_episodes:
+        return f"no record: each network has to be scored on at least {task.n_episodes:,} episodes, and one was on {scored:,}"
     if before is not None and tried["counted"] >= before["counted"]:
         return f"no record: {tried['counted']:,.0f} {task.counts}, and {before['counted']:,.0f} stand already"
     return None
 
 
 def work(
-    task: Task, folder: str | Path, path: str | Path | None = None, n_episodes: int = N_EPISODES["paper"],
+    task: Task, folder: str | Path, path: str | Path | None = None, n_episodes: int | None = None,
     report: Callable[[str], None] = print,
 ) -> dict | None:
     """Train the task's recipe in every seed, one after the other on one thread, and enter the result if it is a record.
@@ -185,7 +188,7 @@ def work(
     Args:
         folder: of the runs; stopped ones go on from there.
         path: of the record; the checkout's own by default.
-        n_episodes: fresh episodes on which each network is scored.
+        n_episodes: fresh episodes on which each network is scored; those of the task by default.
     Returns:
         the record, or None if it is none; `report` says why.
     Raises:
@@ -194,7 +197,7 @@ def work(
     """
     path, cells = Path(path or record_path()), task.cells()
     entered(path)  # a damaged file is refused before the training
-    rows = sweep(cells, Path(folder).resolve(), workers=0, threads_per_worker=1, report=report, n_episodes=n_episodes)
+    rows = sweep(cells, Path(folder).resolve(), workers=0, threads_per_worker=1, report=report, n_episodes=n_episodes or task.n_episodes)
     if len(rows) < len(cells):
         raise RuntimeError(f"task {task.name}: {len(cells) - len(rows)} of {len(cells)} runs failed; what failed stands above")
     tried = entry(task, rows)

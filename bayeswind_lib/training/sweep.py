@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import math
 import os
 import socket
 import sys
@@ -28,6 +29,7 @@ from tqdm.auto import tqdm
 
 from bayeswind_lib import checkpoints, tunnels
 from bayeswind_lib.checkpoints.files import check_writable, read_note, write_atomically
+from bayeswind_lib.checkpoints.store import plain
 from bayeswind_lib.scoring import MEASURES, Score, accuracy, score_episodes
 from bayeswind_lib.training import cluster, performance
 from bayeswind_lib.training.loop import STATE, Interrupted, train
@@ -68,7 +70,7 @@ def reached(curve: list[dict], what: str = "episodes") -> dict[str, float | None
     {'0.1': 64, '0.03': None, '0.01': None}
     """
     return {
-        f"{level:g}": next((row[what] for row in curve if row["entropy_mae"] <= level), None)
+        f"{level:g}": next((row[what] for row in curve if _number(row["entropy_mae"]) <= level), None)
         for level in LEVELS
     }
 
@@ -84,8 +86,13 @@ def thinned(curve: list[dict], points: int = 41) -> list[dict]:
     last = len(curve) - 1
     kept = sorted({round(i * last / (points - 1)) for i in range(points)})
     return [
-        {"episodes": curve[i]["episodes"], "kl": float(f"{curve[i]['kl']:.5g}")} for i in kept
+        {"episodes": curve[i]["episodes"], "kl": plain(_number(curve[i]["kl"]), digits=5)} for i in kept
     ]
+
+
+def _number(entry: float | str | None) -> float:
+    """An entry of a record as a number again: "inf" and None are infinity and NaN."""
+    return math.nan if entry is None else float(entry)
 
 
 def runs_text(rows: Iterable[dict]) -> str:
@@ -285,7 +292,7 @@ class Progress:
         return f"{len(self.left)} left, about {tqdm.format_interval(seconds)}"
 
     def beat(self, folder: Path) -> None:
-        """Say in one line how far the cells are that somebody is at; their states are saved once a minute."""
+        """Say in one line how far the cells are that somebody has begun; their states are saved once a minute."""
         begun = [key for key in list(self.left) if (folder / "runs" / key / "lock").exists()]
         words = ", ".join(f"{key} ({_saved_step(folder / 'runs' / key / STATE)})" for key in begun[:4])
         more = f" and {len(begun) - 4} more" if len(begun) > 4 else ""
