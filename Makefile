@@ -2,7 +2,7 @@
 # A fresh machine needs Python 3.11 or newer and make; everything else goes into .venv. Where there is
 # no make, `python book/tools book` and so on do the same: nothing is done here but to find a Python.
 
-PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	2>/dev/null && { echo $$p; exit; }; done; echo python3)
 COMMANDS := book check test test-all lab lint install lock serve pdf html notebooks records records-lm \

@@ -134,7 +134,7 @@ def test_sentences_link_the_chapters_that_settle_them():
 def test_open_rows_say_what_they_wait_for():
     row = {"network": "a-net", "measured": None, "reason": "no such network", "settled_by": ""}
     assert chance.waits_for(row) == "a training of a-net"
-    assert chance.waits_for(row | {"measured": 1.0, "reason": "above the band, but 1 of at least 4 learning rates were tried"}).endswith("a doubled budget of a-net")
+    assert chance.waits_for(row | {"measured": 1.0, "reason": "above the band, but only 1 learning rate was tried, and at least 4 are asked for"}).endswith("a doubled budget of a-net")
     opened = {"network": "", "settled_by": "python -m bayeswind_lib queue --only a-net-seed\npython -m bayeswind_lib records a --runs runs/queue"}
     assert chance.waits_for(row | opened) == "a training of a-net"
     known = {chance.waits_for(row) for row in bw.ledger.rows() if row["status"] == "not settled"}

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -26,7 +26,8 @@ from bayeswind_lib.ledger import baselines, page, trained
 from bayeswind_lib.ledger.status import controls_suffice
 from bayeswind_lib.training.plans import RIVALS
 
-STATES = {"solved": "✓", "close": "≈", "partly": "◐", "fails": "✗", "not settled": "…", "not run yet": "∅"}
+FACTS = ("Seed", "Rate", "Updates", "Batch", "KL", "Entropy error", "Right", "Minutes", "Processor", "Commit")  # of a stored row
+STATES = {"solved": "✓", "close": "≈", "partly": "◐", "fails": "✗", "not settled": "…", "not run yet": "–"}
 SOLVED, LOST = 0.05, 0.9
 # The memory that a network has to beat to have solved a tunnel; where none is stored for the task,
 # SURE is the share that may be left.
@@ -272,14 +273,12 @@ class RunRecords:
         return f'{STYLE}<div class="bw-ledger"><details class="bw-long"><summary>Stored rows of {len(self)} networks</summary>{folds}</details></div>'
 
     def _fold(self, result: Result) -> str:
-        groups = "".join(
-            f"<p>{escape(title)}</p><pre tabindex=\"0\">{escape(_json_lines(rows))}</pre>"
-            for title, rows in (("The runs:", result.rows), ("Other rates and larger budgets:", result.others))
-            if rows
-        )
+        words = f"<code>{result.name}</code>: {_seeds(result)}, {len(result.others)} controls"
+        body = "".join(f"<tr>{''.join(map(_cell, _told(row)))}</tr>\n" for row in (*result.rows, *result.others))
+        table = f'<table class="bw-grid">{_heads(FACTS)}<tbody>{body}</tbody></table>'
         return (
-            f'<details class="bw-run" id="run-{result.name}"><summary><code>{result.name}</code>: '
-            f"{_seeds(result)}, {len(result.others)} controls</summary>{groups}</details>\n"
+            f'<details class="bw-run" id="run-{result.name}"><summary>{words}</summary><div class="bw-table" tabindex="0" '
+            f'role="region" aria-label="{escape(result.name)}">{table}</div></details>\n'
         )
 
 
@@ -295,10 +294,18 @@ def _fold(words: str, table: str) -> str:
     )
 
 
-def _json_lines(rows: Sequence[dict]) -> str:
-    """Rows as JSON, a line a row, without their learning curves."""
-    facts = [{key: value for key, value in row.items() if key != "curve"} for row in rows]
-    return "\n".join(json.dumps(row, sort_keys=True) for row in facts)
+def _told(row: dict) -> list[str]:
+    """What is shown of a stored row, in the order of FACTS."""
+    right = row.get("accuracy")
+    return [
+        str(row["seed"]), f"{trained.rate_of(row):g}", f"{row['steps']:,}", f"{row['batch_size']:,}", page._short(float(row["kl"])),
+        page._short(float(row["entropy_mae"])), "" if right is None else f"{100 * right:.1f} %", f"{row['seconds'] / 60:.1f}",
+        row["device"], (row["commit"] or "")[:8],
+    ]
+
+
+def _cell(text: str) -> str:
+    return f"<td>{escape(text)}</td>"
 
 
 def _smalls(texts: Iterable[str]) -> str:

@@ -145,7 +145,7 @@ class Claim:
             "samples": lambda: "counts if the two samples agree within their errors",
             "reaches": lambda: f"counts up to {high}",
             "at_least": lambda: f"counts from {low} on" + (f", partly from {near[0]}" if near else ""),
-            "within": lambda: f"counts from {low} to {high}" + (f", partly from {near[0]} to {near[1]}" if near else ""),
+            "within": lambda: (f"counts from {low} to {high}" if low != high else f"only {low} counts") + (f", partly from {near[0]} to {near[1]}" if near else ""),
             "fails": lambda: f"a failure {self._failing}; as published from {low} to {high}",
         }[self.test]()
 

@@ -289,7 +289,7 @@ def _html_row(row: dict, anchors: bool, columns: Sequence[str] = COLUMNS) -> str
     anchor = f' id="{anchor_of(row["id"])}"' if anchors else ""
     each = _each(row)
     cells = (
-        escape(published(row)) + _small(_own(row, columns)) + _small(row["rule"] if row["runs"] or row["network"] else ""),
+        escape(published(row)) + _small(_own(row, columns)) + _small("" if row["kind"] == "reference" else row["rule"]),
         escape(measured(row)) + _small(each) + _small(_runs(row)),
         escape(_short(row["null"]) if row["draws"] else "none yet") + _small(_null_words(row)),
         _pill(row["status"]) + _small(row["reason"]),

@@ -53,6 +53,7 @@ def precise() -> str:
     entries = {"published": "bw-p-pub", "measured": "bw-p-here", "null": "bw-p-null"}
     names = {"published": "published", "measured": "here", "null": "untrained"}
     assert claim["null_what"] == "the same network before training"
+    divergence = record("networks")["networks"][claim["network"]]["0"]["scores"]["kl"]
 
     def x(value: float) -> float:
         return _along(value, 74, 148, 0.5)
@@ -65,7 +66,7 @@ def precise() -> str:
     words = "Error in bits, on a logarithmic axis. " + ", ".join(f"{names[w]}: {_short(claim[w])}" for w in entries) + "."
     return card(
         "A small transformer finds almost exactly the right odds.",
-        f"Its uncertainty is off by {_short(claim['measured'])} bits on average; before training it was {_short(claim['null'])}.",
+        f"Its uncertainty is off by {_short(claim['measured'])} bits on average ({_short(claim['null'])} before training), and its odds lie {_short(divergence)} bits from the exact ones.",
         claim["status"], drawn(words, parts, *SMALL), {"kind": "measure", "zero": x(1), "decade": x(1) - x(0.1), "y": 109},
     )
 
@@ -86,9 +87,9 @@ def faster() -> str:
     )
     return card(
         f"An attention head learns {_short(times['published'])} times as fast when its values have a learning rate ten times as high.",
-        f"Counted as the authors do, from the full {_short(plain['published'])} updates, it is {_short(times['measured'])} times as fast here; "
-        f"from the {_short(plain['measured'])} that plain training needs, {_short(plain['measured'] / fast['measured'])}. "
-        "The authors' reason for it did not hold.",
+        f"Here it needed {_short(fast['measured'])} updates: {_short(times['measured'])} times as fast if plain training counts with all its "
+        f"{_short(plain['published'])}, as the authors count, and {_short(plain['measured'] / fast['measured'])} times if it counts with the "
+        f"{_short(plain['measured'])} that it took to get as far. The authors' reason for it did not hold.",
         times["status"], drawn(words + ".", parts, *SMALL),
         {"kind": "updates", "most": most, "long": 128, "plain": plain["measured"], "faster": fast["measured"]},
     )
@@ -136,7 +137,7 @@ def primitives() -> str:
             parts += [f'<circle class="{kind if k < entry[which] else "bw-p-none"}" cx="{left + 24 * k}" cy="{y}" r="8"/>' for k in range(3)]
     words = "Abilities, of three. " + "; ".join(f"{name}: claimed {_short(e['published'])}, here {_short(e['measured'])}" for name, e in rivals)
     return card(
-        "Only a transformer can do all three: rule out, keep track, and look up.", "In small tasks both rivals learned all three, if not in every training.",
+        "Only a transformer can do all three: rule out, keep track, and look up.", "In small tasks two recurrent networks, an LSTM and a Mamba, learned all three as well, though not in every run.",
         others["status"], drawn(words + ".", parts, *SMALL),
         {"kind": "abilities", "rivals": {name: [seeds[key][task] for task in ABILITIES] for name, key in (("LSTM", "lstm"), ("Mamba", "mamba"))},
          "names": list(ABILITIES.values()), "x": 156, "y": 62},
@@ -150,6 +151,6 @@ def ledger_bar() -> str:
     bar = "".join(f'<i class="bw-{status.replace(" ", "-")}" style="flex:{n}"></i>' for status, n in found.items())
     legend = "".join(f'<li class="bw-{status.replace(" ", "-")}"><b>{n}</b> {html.escape(status.replace("needs", "need") if n > 1 else status)}</li>' for status, n in found.items())
     return (
-        f'<div class="bw-tally"><p>The {total} values that the ledger has from the papers, and what became of them here:</p>'
+        f'<div class="bw-tally"><p>The ledger lists {total} values that the papers printed. This is how they fared here:</p>'
         f'<div class="bw-tally-bar" aria-hidden="true">{bar}</div><ul>{legend}</ul></div>'
     )

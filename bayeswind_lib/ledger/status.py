@@ -544,7 +544,7 @@ def _digits(claim: Claim, evidence: Evidence) -> tuple[str, str]:
         unit = high - low
         if _inside(evidence.value, (low - unit / 2, high + unit / 2)):
             return "partly", "off by one in the last printed digit"
-        return "not reproduced", "computed here, it has other digits"
+        return "not reproduced", "our value differs in the printed digits"
     if evidence.check is not None and not _agrees(evidence):
         return "partly", "the formula gives these digits, sampled episodes do not agree with it"
     return "reproduced", "the same to the printed digits"
@@ -614,10 +614,15 @@ def _at_least(claim: Claim, evidence: Evidence) -> tuple[str, str]:
     if claim.network and not beaten:
         return _if_failure_counts(claim, evidence, "no better than " + null.what)
     if _inside(evidence.value, claim.bounds):
-        return "reproduced", "at least as large as published"
+        return "reproduced", f"at least as large as {_theirs(claim)}"
     if claim.partly is not None and evidence.value >= float(claim.partly):
         return "partly", "close to the published value, below it"
-    return _if_failure_counts(claim, evidence, "smaller than published")
+    return _if_failure_counts(claim, evidence, f"smaller than {_theirs(claim)}")
+
+
+def _theirs(claim: Claim) -> str:
+    """Whose number a claim's value is."""
+    return {"derived": "our threshold", "own": "claimed"}.get(claim.kind, "published")
 
 
 def _reaches(claim: Claim, evidence: Evidence) -> tuple[str, str]:
@@ -653,7 +658,7 @@ def _fails(claim: Claim, evidence: Evidence) -> tuple[str, str]:
         return "not settled", f"it fails here too, but {lacking}"
     if _inside(evidence.value, claim.bounds):
         return "reproduced", "it fails, with the published number"
-    return "partly", "it fails, with another number than the published one"
+    return "partly", "it fails, but at a different value from the published one"
 
 
 def _does_not_fail(claim: Claim, value: float) -> bool:
@@ -684,8 +689,8 @@ def controls_suffice(controls: dict) -> tuple[bool, str]:
     than a tenth.
     """
     rates = set(controls.get("learning_rates", []))
-    if len(rates) < MIN_LEARNING_RATES:
-        return False, f"{max(1, len(rates))} of at least {MIN_LEARNING_RATES} learning rates were tried"
+    if (n := max(1, len(rates))) < MIN_LEARNING_RATES:
+        return False, f"only {n} learning rate{'s were' if n > 1 else ' was'} tried, and at least {MIN_LEARNING_RATES} are asked for"
     before, best, after, both = (
         _number(controls.get(name)) for name in ("kl", "kl_best", "kl_doubled", "kl_both")
     )
