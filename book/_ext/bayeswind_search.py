@@ -78,10 +78,10 @@ def without_decimals(text: str) -> str:
     """Measured numbers as dots, several in a row as one: nobody seeks a decimal, and digits
     weigh more than words.
 
-    >>> without_decimals("0.2 to 0.25 bits (Fig. 6.11)")
-    '… bits (Fig. 6.11)'
+    >>> without_decimals("0.2 to 0.25 bits (Fig. 6.11), not more (0.3)")
+    '… bits (Fig. 6.11), not more'
     """
-    return RANGE.sub("…", DECIMALS.sub(lambda found: found[0] if found[1] else "…", text))
+    return RANGE.sub("…", DECIMALS.sub(lambda found: found[0] if found[1] else "…", text)).replace(" (…)", "")
 
 
 def words_of(nodes_: list) -> str:
