@@ -24,6 +24,7 @@ SKIPPED = (
     nodes.literal_block, nodes.table, nodes.raw, nodes.section, nodes.title, nodes.comment,
     nodes.math_block, nodes.target, nodes.footnote_reference, predict_answer, predict_answers,
 )  # fmt: skip
+ENDING = re.compile(r" \(…\)| …(?: %| bits?)?(?=[,.;:)])")  # where nothing but a number would be lost
 DECIMALS = re.compile(r"((?:Fig|[Nn]o|v)\. |[A-Z][a-z]+ )?\d[\d,]*\.\d+")
 RANGE = re.compile(r"…(?:,? (?:to|and|against) …|, …)+")
 TEX = {
@@ -80,8 +81,10 @@ def without_decimals(text: str) -> str:
 
     >>> without_decimals("0.2 to 0.25 bits (Fig. 6.11), not more (0.3)")
     '… bits (Fig. 6.11), not more'
+    >>> without_decimals("It is 0.2 bits, or 0.3 %.")
+    'It is, or.'
     """
-    return RANGE.sub("…", DECIMALS.sub(lambda found: found[0] if found[1] else "…", text)).replace(" (…)", "")
+    return ENDING.sub("", RANGE.sub("…", DECIMALS.sub(lambda found: found[0] if found[1] else "…", text)))
 
 
 def words_of(nodes_: list) -> str:
