@@ -24,7 +24,8 @@ SKIPPED = (
     nodes.literal_block, nodes.table, nodes.raw, nodes.section, nodes.title, nodes.comment,
     nodes.math_block, nodes.target, nodes.footnote_reference, predict_answer, predict_answers,
 )  # fmt: skip
-ENDING = re.compile(r" \(…\)| …(?: %| bits?)?(?=[,.;:)])")  # where nothing but a number would be lost
+# A place that held nothing but a number.
+ENDING = re.compile(r" \(…\)| …(?: %| bits?)?(?=[,.;:)])")
 DECIMALS = re.compile(r"((?:Fig|[Nn]o|v)\. |[A-Z][a-z]+ )?\d[\d,]*\.\d+")
 RANGE = re.compile(r"…(?:,? (?:to|and|against) …|, …)+")
 TEX = {
@@ -84,7 +85,8 @@ def without_decimals(text: str) -> str:
     >>> without_decimals("It is 0.2 bits, or 0.3 %.")
     'It is, or.'
     """
-    return ENDING.sub("", RANGE.sub("…", DECIMALS.sub(lambda found: found[0] if found[1] else "…", text)))
+    dots = DECIMALS.sub(lambda found: found[0] if found[1] else "…", text)
+    return ENDING.sub("", RANGE.sub("…", dots))
 
 
 def words_of(nodes_: list) -> str:
