@@ -217,7 +217,7 @@ def test_networks_of_published_size_leave_scores_in_detail(tmp_path):
     assert "scores" not in json.loads(other.read_text())["runs"][0]  # nobody said where the weights lie
 
 
-def test_a_network_that_cannot_be_opened_costs_neither_its_row_nor_the_queue(monkeypatch, tmp_path):
+def test_a_network_that_cannot_be_scored_waits_in_the_folder_and_costs_no_other_run(monkeypatch, tmp_path):
     def refuse(row, folder):
         if row["key"] == "b":
             raise ValueError("damaged")
@@ -226,9 +226,12 @@ def test_a_network_that_cannot_be_opened_costs_neither_its_row_nor_the_queue(mon
     monkeypatch.setattr(queue, "scores_of", refuse)
     said = []
     queue.take_down([{"key": key} for key in "abc"], {key: {} for key in "abc"}, record := tmp_path / "queue.json", tmp_path, said.append)
-    rows = json.loads(record.read_text())["runs"]
-    assert [(row["key"], "scores" in row) for row in rows] == [("a", True), ("b", False), ("c", True)]
-    assert said == ["b: its row stands without the scores of its positions (ValueError: damaged)"]
+    assert [row["key"] for row in json.loads(record.read_text())["runs"]] == ["a", "c"]
+    assert said == ["b: ended, and is not in the record, since scoring it failed (ValueError: damaged)"]
+    monkeypatch.setattr(queue, "scores_of", lambda row, folder: {"scores": {}})
+    queue.take_down([{"key": key} for key in "abc"], {key: {} for key in "abc"}, record, tmp_path, said.append)
+    assert [(row["key"], "scores" in row) for row in json.loads(record.read_text())["runs"]] == [(key, True) for key in "abc"]
+    assert len(said) == 1
 
 
 @pytest.mark.slow

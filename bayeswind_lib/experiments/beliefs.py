@@ -24,7 +24,6 @@ OPENED = (  # networks whose layers are all read, and of which untrained copies 
     "hmm-lstm-classroom-sticky", "hmm-transformer",
 )
 PUBLISHED = ("mamba", "lstm")  # architectures of which untrained networks of the published size are drawn
-PUBLISHED_EPISODES = 512
 COUNTS = tuple(range(2, 11))  # clusters
 CLUSTERED, PROBED, COPIES = "hmm-mamba-classroom", 512, 20  # within whose clusters the entropy is read; episodes; untrained copies
 
@@ -219,7 +218,7 @@ def published_untrained(architecture: str, n_episodes: int, draws: int) -> dict[
     At most COPIES, since each is a large network.
     """
     tunnel = tunnels.HMM(header="tokens")
-    episodes = tunnel.sample(min(n_episodes, PUBLISHED_EPISODES), rng_for(tunnel, 6))
+    episodes = tunnel.sample(min(n_episodes, PROBED), rng_for(tunnel, 6))
     known = training.loop.model_config(training.recipe("hmm", architecture, "paper"))
     config = known | {k: v for k, v in tunnel.interface.to_dict().items() if k in known} | {"n_layers": 9, "width": 256}
     goal = filtering.goals(tunnel, episodes)

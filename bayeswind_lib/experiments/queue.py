@@ -149,13 +149,19 @@ def take_down(
 ) -> None:
     """Add rows to the record, with their recipes; a row that is there already stays as it is.
 
-    With the `folder` that holds their weights, networks of published size get `scores` as well; `report` says where
-    they could not.
+    With the `folder` that holds their weights, networks of published size get `scores` as well. A row whose network
+    cannot be scored is left in the folder, and `report` says so: the other runs go on, and whoever takes down next tries again.
 
     Whoever writes holds the record's lock, so that of two processes, also of two queues, none loses a row.
     """
     known = {row["key"] for row in recorded(path)}
-    new = {row["key"]: row | {"recipe": recipes[row["key"]]} | _scores_or_none(row, folder, report) for row in rows if row["key"] not in known}
+    new = {}
+    for row in rows:
+        if row["key"] not in known:
+            try:
+                new[row["key"]] = row | {"recipe": recipes[row["key"]]} | scores_of(row, folder)
+            except Exception as problem:  # whatever it is, it costs no other run
+                report(f"{row['key']}: ended, and is not in the record, since scoring it failed ({type(problem).__name__}: {problem})")
     while new:
         with owned(record_lock(path)) as mine:
             if mine:
@@ -163,15 +169,6 @@ def take_down(
                 write_atomically(path, runs_text(everything[key] for key in sorted(everything)).encode())
                 return
         time.sleep(0.05)
-
-
-def _scores_or_none(row: dict, folder: Path | None, report: Callable[[str], None]) -> dict:
-    """As `scores_of`; a network that cannot be opened is told of, and neither its row nor the queue is lost."""
-    try:
-        return scores_of(row, folder)
-    except Exception as problem:  # whatever it is, the other runs go on
-        report(f"{row['key']}: its row stands without the scores of its positions ({type(problem).__name__}: {problem})")
-        return {}
 
 
 def scores_of(row: dict, folder: Path | None) -> dict:
