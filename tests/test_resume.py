@@ -6,6 +6,7 @@ checkpoint, and the run is then brought to its end.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import multiprocessing
 import os
@@ -29,7 +30,7 @@ from bayeswind_lib.training import loop
 pytestmark = pytest.mark.xdist_group("resume")  # one fork server, one module fixture
 FORK = multiprocessing.get_context("forkserver")
 FORK.set_forkserver_preload(["bayeswind_lib", "torch._dynamo"])  # imported once, for all runs
-PARTIAL = f".{loop.STATE}.part"
+PARTIAL = f".{loop.STATE}.*.part"  # each writer has its own
 ALIVE: list = []
 
 
@@ -91,15 +92,24 @@ def kill_at_random(optimiser: str, folder: Path, chance: random.Random) -> None:
 
 def kill_inside_a_write(optimiser: str, folder: Path, slow: str, whole: int) -> None:
     """Kill while a state's temporary file is there: half written, or whole but not yet renamed."""
-    partial = folder / PARTIAL
-    partial.unlink(missing_ok=True)
+    for left in folder.glob(PARTIAL):
+        left.unlink()
     process, _ = started(optimiser, folder, slow=slow)
-    wait_for(lambda: partial.exists() and partial.stat().st_size > 0, process)
+    wait_for(lambda: written(folder) > 0, process)
     if slow == "rename":
-        wait_for(lambda: partial.stat().st_size > 0.8 * whole, process)
+        wait_for(lambda: written(folder) > 0.8 * whole, process)
     kill_now(process)
-    assert partial.exists()  # it was killed before the rename
-    assert (partial.stat().st_size < 0.8 * whole) == (slow == "write")
+    assert any(folder.glob(PARTIAL))  # it was killed before the rename
+    assert (written(folder) < 0.8 * whole) == (slow == "write")
+
+
+def written(folder: Path) -> int:
+    """Bytes in the state's temporary file, 0 if there is none."""
+    sizes = []
+    for path in folder.glob(PARTIAL):
+        with contextlib.suppress(FileNotFoundError):  # renamed at this moment
+            sizes.append(path.stat().st_size)
+    return max(sizes, default=0)
 
 
 def finished(optimiser: str, folder: Path) -> tuple[dict, dict]:

@@ -119,15 +119,21 @@ class SequenceModel(nn.Module):
             )
         return self.features(inputs.to(self.features.weight.dtype))
 
-    def scored_positions(self, length: int, scored: Sequence[int] | None = None) -> torch.Tensor:
-        """Where predictions are read out in an input of `length` tokens: int64 (K,), on the CPU.
+    def scored_positions(
+        self, length: int, scored: Sequence[int] | None = None, device: torch.device | str = "cpu",
+    ) -> torch.Tensor:
+        """Where predictions are read out in an input of `length` tokens: int64 (K,), on `device`.
 
         `scored` replaces the positions of the config.
         """
         scored = list(self.config.scored if scored is None else scored)
         step = scored[-1] - scored[-2] if len(scored) > 1 else length
         scored += range(scored[-1] + step, length, step)
-        return torch.tensor([position for position in scored if position < length], dtype=torch.long)
+        found = [position for position in scored if position < length]
+        even = range(found[0], found[-1] + 1, step) if found else []
+        if found == list(even):  # a GPU counts for itself, and waits for no copy
+            return torch.arange(found[0], found[-1] + 1, step, device=device)
+        return torch.tensor(found, dtype=torch.long, device=device)
 
     def read_out(self, x: torch.Tensor) -> torch.Tensor:
         """Channels at scored positions to logits, in float32: (B, K, D) -> (B, K, Y)."""
@@ -154,7 +160,7 @@ class SequenceModel(nn.Module):
             float32 (B, K, Y).
         """
         x = self.trunk(self.embed(inputs), rng)  # (B, T, D)
-        return self.read_out(x[:, self.scored_positions(inputs.shape[1], scored).to(x.device)])
+        return self.read_out(x[:, self.scored_positions(inputs.shape[1], scored, x.device)])
 
     @torch.no_grad()
     def predict(self, inputs: torch.Tensor) -> torch.Tensor:

@@ -160,7 +160,7 @@ class MLP(SequenceModel):
         if not self.training or self.config.context != "token":
             return super().forward(inputs, rng, scored)  # (B, K, Y)
         self._check_length(inputs.shape[1])
-        places = self.scored_positions(inputs.shape[1], scored).to(inputs.device)  # (K)
+        places = self.scored_positions(inputs.shape[1], scored, inputs.device)  # (K)
         seen = inputs[:, places]  # (B, K) or (B, K, F)
         if self.config.positions == "none":  # all places are one
             places = 0 * places  # (K)

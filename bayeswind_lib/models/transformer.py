@@ -178,14 +178,16 @@ class Transformer(SequenceModel):
         """
         T, kind = x.shape[1], self.config.positions
         if kind in TABLES:
-            return x + self.positions(self.position_numbers(T, rng).to(x.device))
+            return x + self.positions(self.position_numbers(T, rng, x.device).to(x.device))
         if kind == "sinusoidal":  # scaled to the size of freshly drawn embeddings
             size = 0.02 if self.config.init == "small" else 0.2
             return x + size * math.sqrt(2) * sinusoids(T, x.shape[2], x.device)
         return x
 
-    def position_numbers(self, length: int, rng: torch.Generator | None = None) -> torch.Tensor:
-        """Which trained positions an input of `length` tokens takes: int64 (T,)."""
+    def position_numbers(
+        self, length: int, rng: torch.Generator | None = None, device: torch.device | None = None,
+    ) -> torch.Tensor:
+        """Which trained positions an input of `length` tokens takes: int64 (T,), on `device` unless `rng` draws them elsewhere."""
         kind, most = self.config.positions, self.config.n_positions
         stride = 2 if kind == "random_subset" and rng is None else 1
         if (length - 1) * stride >= most:
@@ -200,7 +202,7 @@ class Transformer(SequenceModel):
         if rng is not None and kind == "random_subset":
             order = torch.randperm(most, generator=rng, device=rng.device)
             return order[:length].sort().values
-        return torch.arange(length) * stride
+        return torch.arange(length, device=device) * stride
 
     def trunk(self, x: torch.Tensor, rng: torch.Generator | None = None) -> torch.Tensor:
         """Convolution, positions, blocks and the last norm: (B, T, D) -> (B, T, D)."""

@@ -148,4 +148,4 @@ def resume(model: nn.Module, residual: torch.Tensor, layer: int) -> torch.Tensor
     for block in blocks[layer:]:
         residual = block(residual)
     x = model.norm(residual)
-    return model.read_out(x[:, model.scored_positions(x.shape[1]).to(x.device)])
+    return model.read_out(x[:, model.scored_positions(x.shape[1], device=x.device)])

@@ -34,6 +34,7 @@ from bayeswind_lib.checkpoints.files import (
 )
 from bayeswind_lib.checkpoints.store import plain
 from bayeswind_lib.scoring import score_episodes
+from bayeswind_lib.training.cuda_graph import Passes, Recorded
 from bayeswind_lib.training.environment import describe_environment
 from bayeswind_lib.training.optimiser import Muon, split_parameters
 from bayeswind_lib.training.precision import best_precision, products
@@ -315,21 +316,30 @@ def draw(run: Run) -> tunnels.Episodes:
     return run.pool[rows.to(run.device)]
 
 
-def update(run: Run, forward: Callable[..., torch.Tensor]) -> torch.Tensor:
+def gradients(
+    run: Run, forward: Callable[..., torch.Tensor], episodes: tunnels.Episodes, rng: torch.Generator,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Fill the parameters' gradients; returns the loss in bits, a tensor without axes, and the logits float32 (B, K, Y)."""
+    recipe, device, stage = run.recipe, run.device, run.stages[run.stage]
+    elsewhere = {} if stage is run.tunnel else {"scored": stage.interface.scored}
+    with torch.autocast(device.type, torch.bfloat16, enabled=recipe.precision == "bfloat16"):
+        logits = forward(episodes.inputs, rng, **elsewhere)
+    loss = loss_bits(logits, episodes, recipe.supervision)
+    loss.backward()
+    return loss.detach(), logits.detach()
+
+
+def update(run: Run, forward: Callable[..., torch.Tensor], passes: Passes = gradients) -> torch.Tensor:
     """One step of training; returns the loss in bits, a tensor without axes (so that a GPU need not wait).
 
     Args:
         run: what is trained; its step is one more afterwards.
         forward: the network, or what `torch.compile` made of it: (inputs, rng) -> logits float32 (B, K, Y).
+        passes: how gradients are found; `cuda_graph.Recorded` finds the same ones.
     """
-    recipe, device, stage = run.recipe, run.device, run.stages[run.stage]
-    episodes = draw(run)
+    recipe, episodes = run.recipe, draw(run)
     run.model.train()
-    elsewhere = {} if stage is run.tunnel else {"scored": stage.interface.scored}
-    with torch.autocast(device.type, torch.bfloat16, enabled=recipe.precision == "bfloat16"):
-        logits = forward(episodes.inputs, generator("cpu", recipe.data_seed, run.step, 1), **elsewhere)
-    loss = loss_bits(logits, episodes, recipe.supervision)
-    loss.backward()
+    loss, logits = passes(run, forward, episodes, generator("cpu", recipe.data_seed, run.step, 1))
     if run.step >= recipe.frozen_from:
         for parameter in frozen_parameters(run.model, recipe.frozen):
             parameter.grad = None  # optimisers pass over what has no gradient
@@ -343,7 +353,7 @@ def update(run: Run, forward: Callable[..., torch.Tensor]) -> torch.Tensor:
     run.step += 1
     if recipe.curriculum or recipe.until:
         _advance(run, float((logits.argmax(-1) == episodes.targets).double().mean()))
-    return loss.detach()
+    return loss
 
 
 def _advance(run: Run, right: float) -> None:
@@ -410,6 +420,7 @@ def train(
     episodes, fingerprint = evaluation_episodes(recipe)
     episodes = episodes.to(run.device)
     forward = torch.compile(run.model) if recipe.compile else run.model
+    passes = Recorded(gradients) if run.device.type == "cuda" and not recipe.compile else gradients
     begun, saved = time.monotonic() - run.seconds, time.monotonic()
     bar = tqdm(
         total=recipe.steps, initial=run.step, disable=not progress, file=sys.stdout,
@@ -420,7 +431,7 @@ def train(
         if run.step == 0 and not run.curve:
             _evaluate(run, episodes, None)
         while not run.ended:
-            loss = update(run, forward)
+            loss = update(run, forward, passes)
             run.seconds = time.monotonic() - begun
             if run.step % recipe.eval_every == 0 or run.ended:
                 row = _evaluate(run, episodes, loss)
