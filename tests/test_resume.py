@@ -285,10 +285,10 @@ def test_an_interruption_in_a_notebook_is_a_keyboard_interrupt(tmp_path):
     """Whoever presses the stop button gets the state saved and the usual exception."""
     real, wanted = loop.update, _resume_worker.recipe("muon").but(steps=30)
 
-    def pressed(run, forward):
+    def pressed(run, *how):
         if run.step == 7:
             signal.raise_signal(signal.SIGINT)
-        return real(run, forward)
+        return real(run, *how)
 
     loop.update = pressed
     try:

@@ -34,7 +34,7 @@ from bayeswind_lib.checkpoints.files import (
 )
 from bayeswind_lib.checkpoints.store import plain
 from bayeswind_lib.scoring import score_episodes
-from bayeswind_lib.training.cuda_graph import Passes, Recorded
+from bayeswind_lib.training.cuda_graph import Recorded, Step
 from bayeswind_lib.training.environment import describe_environment
 from bayeswind_lib.training.optimiser import Muon, split_parameters
 from bayeswind_lib.training.precision import best_precision, products
@@ -81,6 +81,11 @@ class Run:
     def arrived(self) -> bool:
         """Whether the recipe's own tunnel is answered as well as `until` asks; never, if it asks nothing."""
         return 0 < self.recipe.until <= self.accuracy and self.stage == len(self.stages) - 1
+
+    @property
+    def freezes(self) -> bool:
+        """Whether the recipe's `frozen` parameters have come to rest."""
+        return bool(self.recipe.frozen) and self.step >= self.recipe.frozen_from
 
     @property
     def ended(self) -> bool:
@@ -164,21 +169,34 @@ def stages(recipe: Recipe) -> list:
 def optimisers(model: nn.Module, recipe: Recipe) -> list[torch.optim.Optimizer]:
     """The optimisers that a recipe asks for; each group remembers its own full rate as `peak`."""
     matrices, rest = split_parameters(model)
-    adamw = {"betas": recipe.betas, "weight_decay": recipe.weight_decay}
+    gpu = matrices[0].is_cuda  # there a rate is a tensor, so that a CUDA graph reads the latest one
+
+    def rate(peak: float) -> float | torch.Tensor:
+        return torch.tensor(peak, device=matrices[0].device) if gpu else peak
+
+    adamw = {"betas": recipe.betas, "weight_decay": recipe.weight_decay, "capturable": gpu}
     if recipe.optimiser == "adamw":
-        chosen = [torch.optim.AdamW(matrices + rest, lr=recipe.learning_rate, **adamw)]
+        chosen = [(torch.optim.AdamW(matrices + rest, lr=rate(recipe.learning_rate), **adamw), recipe.learning_rate)]
     else:
         # In float32 everywhere but where the whole run may use bfloat16: see `optimiser.py`.
         dtype = torch.bfloat16 if recipe.precision == "bfloat16" else torch.float32
         decay = {"weight_decay": recipe.weight_decay, "momentum": recipe.momentum}
         chosen = [
-            Muon(matrices, lr=recipe.matrix_learning_rate, dtype=dtype, **decay),
-            torch.optim.AdamW(rest, lr=recipe.learning_rate, **adamw),
+            (Muon(matrices, lr=rate(recipe.matrix_learning_rate), dtype=dtype, **decay), recipe.matrix_learning_rate),
+            (torch.optim.AdamW(rest, lr=rate(recipe.learning_rate), **adamw), recipe.learning_rate),
         ]
-    for optimiser in chosen:
+    for optimiser, peak in chosen:
         for group in optimiser.param_groups:
-            group["peak"] = group["lr"]
-    return chosen
+            group["peak"] = peak
+    return [optimiser for optimiser, _ in chosen]
+
+
+def set_rate(group: dict, rate: float) -> None:
+    """Give a group of an optimiser its learning rate."""
+    if torch.is_tensor(group["lr"]):
+        group["lr"].fill_(rate)
+    else:
+        group["lr"] = rate
 
 
 def frozen_parameters(model: nn.Module, patterns: tuple[str, ...]) -> list[nn.Parameter]:
@@ -316,40 +334,41 @@ def draw(run: Run) -> tunnels.Episodes:
     return run.pool[rows.to(run.device)]
 
 
-def gradients(
+def step(
     run: Run, forward: Callable[..., torch.Tensor], episodes: tunnels.Episodes, rng: torch.Generator,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Fill the parameters' gradients; returns the loss in bits, a tensor without axes, and the logits float32 (B, K, Y)."""
-    recipe, device, stage = run.recipe, run.device, run.stages[run.stage]
+    """Move the weights by what some episodes say; returns the loss in bits, a tensor without axes, and the logits float32 (B, K, Y)."""
+    recipe, stage = run.recipe, run.stages[run.stage]
     elsewhere = {} if stage is run.tunnel else {"scored": stage.interface.scored}
-    with torch.autocast(device.type, torch.bfloat16, enabled=recipe.precision == "bfloat16"):
+    with torch.autocast(run.device.type, torch.bfloat16, enabled=recipe.precision == "bfloat16"):
         logits = forward(episodes.inputs, rng, **elsewhere)
     loss = loss_bits(logits, episodes, recipe.supervision)
     loss.backward()
-    return loss.detach(), logits.detach()
-
-
-def update(run: Run, forward: Callable[..., torch.Tensor], passes: Passes = gradients) -> torch.Tensor:
-    """One step of training; returns the loss in bits, a tensor without axes (so that a GPU need not wait).
-
-    Args:
-        run: what is trained; its step is one more afterwards.
-        forward: the network, or what `torch.compile` made of it: (inputs, rng) -> logits float32 (B, K, Y).
-        passes: how gradients are found; `cuda_graph.Recorded` finds the same ones.
-    """
-    recipe, episodes = run.recipe, draw(run)
-    run.model.train()
-    loss, logits = passes(run, forward, episodes, generator("cpu", recipe.data_seed, run.step, 1))
-    if run.step >= recipe.frozen_from:
+    if run.freezes:
         for parameter in frozen_parameters(run.model, recipe.frozen):
             parameter.grad = None  # optimisers pass over what has no gradient
     if recipe.grad_clip:
         nn.utils.clip_grad_norm_(run.model.parameters(), recipe.grad_clip)
     for optimiser in run.optimisers:
-        for group in optimiser.param_groups:
-            group["lr"] = group["peak"] * recipe.rate(run.step)
         optimiser.step()
         optimiser.zero_grad()
+    return loss.detach(), logits.detach()
+
+
+def update(run: Run, forward: Callable[..., torch.Tensor], step: Step = step) -> torch.Tensor:
+    """One step of training; returns the loss in bits, a tensor without axes (so that a GPU need not wait).
+
+    Args:
+        run: what is trained; its step is one more afterwards.
+        forward: the network, or what `torch.compile` made of it: (inputs, rng) -> logits float32 (B, K, Y).
+        step: what moves the weights; `cuda_graph.Recorded` does the same on a GPU in less time.
+    """
+    recipe, episodes = run.recipe, draw(run)
+    run.model.train()
+    for optimiser in run.optimisers:
+        for group in optimiser.param_groups:
+            set_rate(group, group["peak"] * recipe.rate(run.step))
+    loss, logits = step(run, forward, episodes, generator("cpu", recipe.data_seed, run.step, 1))
     run.step += 1
     if recipe.curriculum or recipe.until:
         _advance(run, float((logits.argmax(-1) == episodes.targets).double().mean()))
@@ -420,7 +439,7 @@ def train(
     episodes, fingerprint = evaluation_episodes(recipe)
     episodes = episodes.to(run.device)
     forward = torch.compile(run.model) if recipe.compile else run.model
-    passes = Recorded(gradients) if run.device.type == "cuda" and not recipe.compile else gradients
+    how = Recorded(step) if run.device.type == "cuda" and not recipe.compile else step
     begun, saved = time.monotonic() - run.seconds, time.monotonic()
     bar = tqdm(
         total=recipe.steps, initial=run.step, disable=not progress, file=sys.stdout,
@@ -431,7 +450,7 @@ def train(
         if run.step == 0 and not run.curve:
             _evaluate(run, episodes, None)
         while not run.ended:
-            loss = update(run, forward, passes)
+            loss = update(run, forward, how)
             run.seconds = time.monotonic() - begun
             if run.step % recipe.eval_every == 0 or run.ended:
                 row = _evaluate(run, episodes, loss)

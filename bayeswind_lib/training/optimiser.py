@@ -49,14 +49,14 @@ class Muon(torch.optim.Optimizer):
 
     Args:
         parameters: two-dimensional tensors.
-        lr: step size; an update has singular values near 1, times sqrt(rows / columns) if tall.
+        lr: step size, also as a tensor without axes; an update has singular values near 1, times sqrt(rows / columns) if tall.
         momentum: of the (Nesterov) running mean of gradients.
         weight_decay: decoupled, as in AdamW.
         dtype: number type of the orthogonalisation.
     """
 
     def __init__(
-        self, parameters, lr: float, momentum: float = 0.95, weight_decay: float = 0.0,
+        self, parameters, lr: float | torch.Tensor, momentum: float = 0.95, weight_decay: float = 0.0,
         dtype: torch.dtype = torch.float32,
     ):
         super().__init__(parameters, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
@@ -86,9 +86,12 @@ class Muon(torch.optim.Optimizer):
         torch._foreach_lerp_(mean, grads, 1 - group["momentum"])
         ahead = torch._foreach_lerp(grads, mean, group["momentum"])  # Nesterov: look one step on
         updates = orthogonalise(torch.stack(ahead), dtype=self.dtype)
-        scale = max(1.0, shape[0] / shape[1]) ** 0.5
+        move = -group["lr"] * max(1.0, shape[0] / shape[1]) ** 0.5
         torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
-        torch._foreach_add_(parameters, list(updates.unbind()), alpha=-group["lr"] * scale)
+        if torch.is_tensor(move):
+            torch._foreach_add_(parameters, list((move * updates).unbind()))
+        else:
+            torch._foreach_add_(parameters, list(updates.unbind()), alpha=move)
 
 
 def split_parameters(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
