@@ -999,10 +999,12 @@ def test_the_runs_that_an_open_row_names_are_all_that_its_failure_needs():
 def test_hours_are_those_of_the_fastest_run_of_the_same_network():
     cell = next(cell for cell in cells("queue") if cell.name == "hmm-mamba")
     row = {"name": "x", "tunnel": "hmm", "architecture": "mamba", "preset": "paper", "key": "x", "seconds": 7200.0, "steps": cell.recipe.steps}
+    row["device"] = "cpu (a processor)"
     assert trained.hours(cell.key, {}) is None and trained.hours("no such run", {"queue": {"runs": [row]}}) is None
     assert trained.hours(cell.key, {"queue": {"runs": [row]}}) == pytest.approx(2)  # of its architecture
     own = row | {"name": "hmm-mamba", "key": "y", "seconds": 3600.0}
-    assert trained.hours(cell.key, {"queue": {"runs": [row, own, own | {"key": "z", "seconds": 9999.0}]}}) == pytest.approx(1)
+    slower, on_a_gpu = own | {"key": "z", "seconds": 9999.0}, own | {"key": "g", "seconds": 9.0, "device": "cuda (a GPU)"}
+    assert trained.hours(cell.key, {"queue": {"runs": [row, own, slower, on_a_gpu]}}) == pytest.approx(1)
     assert trained.hours(cell.key, {"queue": {"runs": [own | {"key": cell.key}]}}) is None  # done
 
 

@@ -230,12 +230,12 @@ def work(
 def status(plan: list[Entry], folder: str | Path, path: str | Path | None = None, upcoming: int = 10) -> list[str]:
     """Lines that say what is done, what somebody is at, what was begun, and what comes next.
 
-    How long a run will take is known if it was begun, or one of the same network has ended.
+    How long a run will take is known if it was begun, or one of the same network has ended on a processor.
     """
     folder = Path(folder)
     rows = recorded(Path(path or record_path())) + read_rows((entry.cell for entry in plan), folder)
     done = {row["key"]: row for row in rows}
-    pace = {row["name"]: row["seconds"] / row["steps"] for row in rows}  # seconds an update
+    pace = {row["name"]: row["seconds"] / row["steps"] for row in rows if row["device"].startswith("cpu")}  # seconds an update
     found = [_state(entry, folder, done, pace) for entry in plan]
     lines = [f"{kind:8} {text}" for kind in KINDS[:-1] for which, text, _ in found if which == kind]
     waiting = [f"{KINDS[-1]:8} {text}" for which, text, _ in found if which == KINDS[-1]]

@@ -117,12 +117,12 @@ def waiting(records: dict[str, dict | None]) -> frozenset[str]:
 def hours(only: str, records: dict[str, dict | None]) -> float | None:
     """About how many hours of one core `queue --only` still takes; None where no such network was trained before.
 
-    A run is taken to be as fast, update by update, as the fastest that is recorded of its name, or else of its architecture in
-    its tunnel and size.
+    A run is taken to be as fast, update by update, as the fastest that a processor did of its name, or else of its
+    architecture in its tunnel and size.
     """
     rows = (records.get("queue") or {}).get("runs", [])
     done, pace = {row["key"] for row in rows}, {}
-    for row in rows:
+    for row in (row for row in rows if row["device"].startswith("cpu")):
         for kind in (row["name"], (row["tunnel"], row["architecture"], row["preset"])):
             pace[kind] = min(row["seconds"] / row["steps"], pace.get(kind, math.inf))
     owed = [cell for cell in cells(QUEUE) if only in cell.key and cell.key not in done]
