@@ -24,7 +24,7 @@ from bayeswind_lib.checkpoints import store
 from bayeswind_lib.ledger import page, trained
 from bayeswind_lib.ledger.claims import FILE, Claim, half_unit, load_claims
 from bayeswind_lib.experiments import ablation, beliefs, bijection_baselines, diagnostics, facts, gradient, hmm_baselines, progress, queue, recall_baselines, regression_baselines, settling
-from bayeswind_lib.ledger.status import MIN_LEARNING_RATES, STATUSES, Evidence, Null, gather, judge, settled_by
+from bayeswind_lib.ledger.status import MIN_LEARNING_RATES, STATUSES, Evidence, Null, controls_suffice, gather, judge, settled_by
 from bayeswind_lib.ledger.trained import PLANS, cells
 
 NAMES = {
@@ -280,6 +280,28 @@ def test_a_failure_counts_only_with_its_controls(value, controls, status):
     assert judge(claim, Evidence(value, 1e-4, NULL, controls=controls))[0] == status
 
 
+MOVED = ENOUGH | {"kl_doubled": 0.05}
+
+
+@pytest.mark.parametrize(
+    ("best", "controls", "status"),
+    [
+        (0.08, MOVED, "not reproduced"),  # .22 of the 2.59 factors of e that lack
+        (0.11, MOVED, "not reproduced"),  # nothing helped
+        (0.07, MOVED, "not settled"),  # .36 of them
+        (None, MOVED, "not settled"),
+        (0.005, MOVED, "not settled"),  # another run gets there
+        (0.08, MOVED | {"learning_rates": [1e-3, 2e-3, 4e-3]}, "not settled"),
+        (0.08, MOVED | {"kl_doubled": None}, "not settled"),
+        (0.08, MOVED | {"kl_scan": 0.7}, "not settled"),  # a rate that does better was not run to the end
+    ],
+)
+def test_a_small_error_that_still_moves_counts_if_the_printed_one_is_out_of_reach(best, controls, status):
+    found = judge(CLAIM, Evidence(0.1, 1e-4, NULL, controls=controls, rescued=best))
+    assert found[0] == status
+    assert ("of what lacks" in found[1]) == (status == "not reproduced")
+
+
 @pytest.mark.parametrize(("rescued", "status"), [(None, "reproduced"), (0.51, "reproduced"), (0.49, "not reproduced")])
 def test_what_cannot_be_done_is_refuted_by_one_longer_run(rescued, status):
     claim = dataclasses.replace(CLAIM, test="fails", band=[1.8, 1.9], fails_above=0.5, published="1.85")
@@ -382,6 +404,8 @@ def test_no_row_is_reproduced_inside_its_null_or_behind_it():
         claim = claims[row["id"]]
         if row["status"] not in ("reproduced", "partly") or claim.of_null or row["kind"] == "reference" or row["test"] in ("digits", "samples", "fails"):
             continue
+        if "with another recipe" in row["reason"]:  # it is another network that lies beyond its own null
+            continue
         low, high = (float(row[name]) for name in ("null_low", "null_high"))
         above = row["test"] == "at_least" or (row["band"][0] != 0 and row["published"] > row["null"])
         dealt = ("the two arms exchanged at random", "the two networks of a seed exchanged", "the same runs, dealt out to the two networks in every way")
@@ -411,14 +435,15 @@ def test_a_probe_s_failure_needs_the_controls_of_the_network_it_opened(controls,
 
 
 def test_the_controls_of_an_opened_network_are_read_from_the_runs():
-    """One short plain run: no row that opened it says "not reproduced", if no other runs were read."""
+    """Who opened a network says "not reproduced" only with its controls, or where other runs were read as well."""
     opened = [claim for claim in load_claims() if claim.opens]
     assert len(opened) > 30
     for claim in opened:
         found = bw.ledger.row(claim.id)
         if found["status"] == "not reproduced":
             tried = set(found["tried"])  # without other runs only what one success refutes
-            assert claim.test == "fails" or ("doubled" in tried and len(tried) >= 4), claim.id
+            enough = all(controls_suffice(trained.controls(name, trained.stored_rows()))[0] for name in claim.opens)
+            assert claim.test == "fails" or enough or ("doubled" in tried and len(tried) >= 4), claim.id
         assert found["seeds"] == list(dict.fromkeys(seed for some in claim.opens.values() for seed in some)) or found["measured"] is None
 
 
@@ -961,6 +986,7 @@ def test_an_open_row_names_the_runs_that_the_queue_still_owes_and_the_record_tha
     done = {row["key"] for row in store.read("queue")["runs"]}
     owed = [entry.cell.key for entry in queue.entries() if entry.cell.key not in done]
     words = {"no such network", "no record holds", "at classroom size", "are asked for", "the budget was not doubled"}
+    words |= {"still moved its KL", "brings its KL", "no whole run has that rate"}
     for row in rows():
         assert not row["settled_by"] or row["status"] in ("not settled", "needs public weights"), row["id"]
         if row["status"] != "not settled" or row["kind"] not in ("paper", "code"):

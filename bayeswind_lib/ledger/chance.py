@@ -158,7 +158,11 @@ def waits_for(row: dict) -> str:
     network = row["network"] or ", ".join(re.findall(r"--only (\S+)-seed", row["settled_by"]))
     if row["measured"] is None:
         return f"a training of {network}" if network else "a record of its own"
-    if "learning rate" in reason or "budget" in reason or "its KL" in reason:
+    if "still moved its KL" in reason:
+        return f"a longer training of {network or 'the networks that were opened'}"
+    if "no whole run has that rate" in reason or "brings its KL" in reason:
+        return f"another look at {network or 'the networks that were opened'}, at the rate that does better"
+    if "learning rate" in reason or "budget" in reason:
         return f"other learning rates and a doubled budget of {network or 'the networks that were opened'}"
     if "at classroom size" in reason:
         return f"a network of the published size in place of {row['network']}"
