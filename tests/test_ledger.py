@@ -286,7 +286,7 @@ MOVED = ENOUGH | {"kl_doubled": 0.05}
 @pytest.mark.parametrize(
     ("best", "controls", "status"),
     [
-        (0.08, MOVED, "not reproduced"),  # .22 of the 2.59 factors of e that lack
+        (0.08, MOVED, "not reproduced"),  # .22 of the gap's 2.59 factors of e
         (0.11, MOVED, "not reproduced"),  # nothing helped
         (0.07, MOVED, "not settled"),  # .36 of them
         (None, MOVED, "not settled"),
@@ -299,7 +299,7 @@ MOVED = ENOUGH | {"kl_doubled": 0.05}
 def test_a_small_error_that_still_moves_counts_if_the_printed_one_is_out_of_reach(best, controls, status):
     found = judge(CLAIM, Evidence(0.1, 1e-4, NULL, controls=controls, rescued=best))
     assert found[0] == status
-    assert ("of what lacks" in found[1]) == (status == "not reproduced")
+    assert ("of the gap" in found[1]) == (status == "not reproduced")
 
 
 @pytest.mark.parametrize(("rescued", "status"), [(None, "reproduced"), (0.51, "reproduced"), (0.49, "not reproduced")])

@@ -444,7 +444,7 @@ def test_a_score_beyond_the_trained_length_counts_if_other_rates_and_twice_the_b
     good = [one | {"scores": long | {"longer": {"30": {"entropy_mae": 0.001, "entropy_mae_se": 1e-4}}}} for one in rows]
     assert status([*rows[:-1], good[-1]])[0] == "partly" and "(doubled) it is 0.001" in status([*rows[:-1], good[-1]])[1]
     short = "hmm-transformer-guide-k20"  # what training lowers
-    assert status(rows, short)[0] == "not reproduced" and "close 0% of what lacks" in status(rows, short)[1]
+    assert status(rows, short)[0] == "not reproduced" and "close 0% of the gap" in status(rows, short)[1]
     nearer = [*rows[:-1], rows[-1] | {"entropy_mae": 0.5 * rows[-1]["entropy_mae"]}]
     assert status(nearer, short)[0] == "not settled"  # a longer run may get there
 

@@ -8,7 +8,7 @@ A status is one of
                   another learning rate or budget than the plain one
   not reproduced  outside. That a network falls short, or what is found inside it, counts only if its
                   schedule ended, it is the best of at least 4 learning rates, and doubling the budget
-                  moved its KL by < 10 %, or what rates and budget brought is < 10 % of what lacks (`_out_of_reach`); of what the loss does not ask for, it counts as well if networks
+                  moved its KL by < 10 %, or rates and budget close < 10 % of the gap (`_out_of_reach`); of what the loss does not ask for, it counts as well if networks
                   at 3 other rates and one of twice the budget read the same way (see `judge`); at
                   classroom size it never counts against a published success
   not settled     no finished run yet, or one falls short without that evidence
@@ -674,12 +674,12 @@ def _if_failure_counts(claim: Claim, evidence: Evidence, reason: str) -> tuple[s
         return "not settled", f"{reason}, at classroom size, which says nothing about the published network"
     counts, lacking = failure_counts(evidence) if claim.needs_controls else (True, "")
     if not counts and (closed := _out_of_reach(claim, evidence)) is not None:
-        return "not reproduced", f"{reason}, and other learning rates and twice the budget close {closed:.0%} of what lacks, in orders of magnitude"
+        return "not reproduced", f"{reason}, and other learning rates and twice the budget close {closed:.0%} of the gap, in orders of magnitude"
     return ("not reproduced", reason) if counts else ("not settled", f"{reason}, but {lacking}")
 
 
 def _out_of_reach(claim: Claim, evidence: Evidence) -> float | None:
-    """How much of what an error lacks other rates and twice the budget close, in orders of magnitude, if it is less than a tenth; else None.
+    """How much of the gap to a printed error other rates and twice the budget close, in orders of magnitude, if it is less than a tenth; else None.
 
     A network gets better for as long as it is trained, so that a small KL always moves: that it moved says little where a
     printed error is far below all that was tried.
