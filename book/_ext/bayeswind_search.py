@@ -26,7 +26,7 @@ SKIPPED = (
 )  # fmt: skip
 # A place that held nothing but a number.
 ENDING = re.compile(r" \(…\)| …(?: %| bits?)?(?=[,.;:)])")
-DECIMALS = re.compile(r"((?:Fig|[Nn]o|v)\. |[A-Z][a-z]+ )?\d[\d,]*\.\d+")
+DECIMALS = re.compile(r"((?:Fig|[Nn]o|v)\. |[A-Z][a-z]+ )?\d[\d,]*(?:\.\d+(?:e[-+]\d+)?|e[-+]\d+)")
 RANGE = re.compile(r"…(?:,? (?:to|and|against) …|, …)+")
 TEX = {
     r"\alpha": "α", r"\beta": "β", r"\gamma": "γ", r"\delta": "δ", r"\epsilon": "ε",
@@ -84,6 +84,8 @@ def without_decimals(text: str) -> str:
     '… bits (Fig. 6.11), not more'
     >>> without_decimals("It is 0.2 bits, or 0.3 %.")
     'It is, or.'
+    >>> without_decimals("within 2e-05 to 1.3e-04 bits of it")
+    'within … bits of it'
     """
     dots = DECIMALS.sub(lambda found: found[0] if found[1] else "…", text)
     return ENDING.sub("", RANGE.sub("…", dots))
