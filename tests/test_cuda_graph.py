@@ -98,10 +98,21 @@ def test_what_waits_for_the_gpu_is_not_recorded(stand_in):
         return loop.step(*arguments)
 
     recorded = cuda_graph.Recorded(waiting)
-    for _ in range(2):
+    with pytest.warns(UserWarning, match="not recorded as a CUDA graph, and take longer: RuntimeError: called a synchronizing"):
         loop.update(run, run.model, recorded)
+    loop.update(run, run.model, recorded)
+    for _ in range(2):
         loop.update(plain, plain.model)
     assert list(recorded.tapes.values()) == [None] and same(everything(run), everything(plain))
+
+
+def test_an_error_of_the_run_s_own_is_not_swallowed(stand_in):
+    def broken(*arguments):
+        raise RuntimeError("shapes do not fit")
+
+    run = loop.start(smoke())
+    with pytest.warns(UserWarning, match="shapes do not fit"), pytest.raises(RuntimeError, match="shapes do not fit"):
+        loop.update(run, run.model, cuda_graph.Recorded(broken))
 
 
 def test_a_tape_is_made_for_each_stage_and_shape(stand_in):

@@ -41,7 +41,8 @@ class Recorded:
     """The updates of a run on a CUDA GPU, recorded for each stage and shape of its episodes.
 
     An update that cannot be recorded (of a network that draws numbers in training, or waits for the GPU) is started
-    operation by operation, as without this.
+    operation by operation, as without this. One that fails while it is recorded warns with the reason: an error of the run's
+    own comes again, unrecorded, in the same update.
     """
 
     def __init__(self, step: Step):
@@ -61,7 +62,7 @@ def record(step: Step, run, forward, episodes: Episodes, rng: torch.Generator) -
     given = Episodes(episodes.inputs.clone(), episodes.targets.clone(), episodes.posterior.clone(), {}, episodes.outcome)
     trial = torch.Generator().set_state(rng.get_state())
     before = {tensor: tensor.detach().clone() for tensor in _moved(run)}
-    mode = torch.cuda.get_sync_debug_mode()
+    mode, reason = torch.cuda.get_sync_debug_mode(), ""
     side, graph = torch.cuda.Stream(run.device), torch.cuda.CUDAGraph()
     side.wait_stream(torch.cuda.current_stream(run.device))
     try:
@@ -77,8 +78,8 @@ def record(step: Step, run, forward, episodes: Episodes, rng: torch.Generator) -
             return None
         with torch.cuda.graph(graph):
             loss, logits = step(run, forward, given, trial)
-    except RuntimeError:
-        return None
+    except RuntimeError as problem:
+        reason = f"{type(problem).__name__}: {problem}"
     finally:
         torch.cuda.set_sync_debug_mode(mode)
         torch.cuda.synchronize(run.device)
@@ -86,6 +87,9 @@ def record(step: Step, run, forward, episodes: Episodes, rng: torch.Generator) -
         with torch.no_grad():
             for tensor in _moved(run):  # what an optimiser made in the warm-up begins at zero
                 tensor.copy_(before[tensor]) if tensor in before else tensor.zero_()
+    if reason:
+        warnings.warn(f"updates are not recorded as a CUDA graph, and take longer: {reason}", stacklevel=2)
+        return None
     return Tape(graph, given, loss, logits)
 
 
