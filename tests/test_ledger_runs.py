@@ -405,6 +405,16 @@ def test_steps_of_longer_inputs_come_from_shipped_networks():
     assert last.value == pytest.approx(0.005)
 
 
+def test_a_null_scores_the_same_part_as_its_row():
+    """Fewer pairs, other lengths, single steps: an untrained copy that was scored on all positions is no null for them."""
+    row = bw.ledger.row("bijection-transformer-production")
+    assert row["null_what"] == "the uniform guess" and row["null"] == pytest.approx(bw.ledger.row(row["read_against"])["measured"])
+    whole = bw.ledger.row("bijection-transformer-v3")
+    assert whole["null_what"] == "the same network before training" and whole["null"] > row["null"] * 1.05
+    parts = [claim for claim in load_claims() if claim.network and (claim.pairs or claim.length or claim.steps)]
+    assert len(parts) > 10 and not any(bw.ledger.row(claim.id)["null_what"] == "the same network before training" for claim in parts)
+
+
 def test_steps_of_longer_inputs_come_from_rows_too(monkeypatch):
     """Of a network that does not ship: its row has the scores, and a shipped one of that seed comes first."""
     curves = {"per_position": {"entropy_mae": [0.0] * 20 + [0.02] * 30}, "per_position_se": {"entropy_mae": [1e-6] * 50}}
@@ -442,7 +452,7 @@ def test_a_score_beyond_the_trained_length_counts_if_other_rates_and_twice_the_b
     assert status(rows)[0] == "not reproduced" and "other learning rates (in runs of 1/4 of the updates) and after twice the updates" in status(rows)[1]
     assert status([one for one in rows if one["steps"] == rows[0]["steps"]])[0] == "not settled"
     good = [one | {"scores": long | {"longer": {"30": {"entropy_mae": 0.001, "entropy_mae_se": 1e-4}}}} for one in rows]
-    assert status([*rows[:-1], good[-1]])[0] == "partly" and "(doubled) it is 0.001" in status([*rows[:-1], good[-1]])[1]
+    assert status([*rows[:-1], good[-1]])[0] == "partly" and "after twice the updates it is 0.001" in status([*rows[:-1], good[-1]])[1]
     short = "hmm-transformer-guide-k20"  # what training lowers
     assert status(rows, short)[0] == "not reproduced" and "close 0% of the gap" in status(rows, short)[1]
     nearer = [*rows[:-1], rows[-1] | {"entropy_mae": 0.5 * rows[-1]["entropy_mae"]}]
@@ -601,17 +611,30 @@ def test_a_cell_s_state_follows_from_runs_and_controls(values, more, state):
 def test_variants_show_longer_inputs_where_a_network_ships():
     name = "hmm-transformer-classroom-none"
     curve = {"per_position": {"entropy_mae": [0.01] * 20 + [0.03] * 10}, "entropy_mae": 0.0167}
-    shipped = {"networks": {name: {"0": {"scores": {"longer": {"30": curve}}}}}}
-    records = architectures.load_records() | {"runs": {"runs": plain(name)}, "networks": shipped}
+    rows = plain(name)
+    shipped = {"networks": {name: {"0": rows[0] | {"scores": {"longer": {"30": curve}}}}}}
+    records = architectures.load_records() | {"runs": {"runs": rows}, "networks": shipped}
     html = architectures.VariantTable("positions", "Position codes", records, longer=True)._repr_html_()
     assert "2.0 min a run" in html and "0.1 bits after 6,400 episodes" in html
-    assert "Error at K = 30" in html and "step 21: 3 times step 20" in html
+    assert "Error at K = 30" in html and "step 21: 3 times step 20 (1 of 3 seeds)" in html
     widths = {len(cells) for cells in Tables(html).rows}
     assert widths == {6}
 
 
 # Plans whose results lie in a record of their own, not among the runs; that of "small" is its network's.
 OWN_RECORD = {"variants", "prior", "prior-doubled", "binding-trials", "binding-race", "small"}
+
+
+def test_every_stored_run_of_a_network_is_shown_and_longer_inputs_are_a_mean_over_its_seeds():
+    records = architectures.load_records()
+    found = {r.name: r for plan_name in ("published", "supervision", "slow") for r in architectures.results(plan_name, records)}
+    for name, result in found.items():
+        assert len(result.rows) + len(result.others) == sum(row["name"] == name for row in trained.all_rows(records)), name
+    shown = architectures._longer(found["hmm-transformer"], 50)
+    jump = bw.ledger.row("hmm-no-discontinuity")["measured"]
+    assert len(found["hmm-transformer"].longer) == 3 and f"step 21: {jump:.3g} times step 20" in shown and "seeds" not in shown
+    alone = dataclasses.replace(found["hmm-transformer"], longer=found["hmm-transformer"].longer[:1])
+    assert "(1 of 3 seeds)" in architectures._longer(alone, 50)
 
 
 def test_every_plan_of_networks_has_a_table_on_the_page():

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
@@ -47,12 +48,12 @@ class Result:
 
     Attributes:
         name, tunnel, tunnel_config, label: of the network; a label is its row's head on the page.
-        rows: the plain runs, one a seed. others: at other rates, or of twice the budget.
+        rows: the plain runs, one a seed. others: at other rates or of other budgets.
         left: share of the divergence of knowing nothing that is left; None if unknown.
         shares: the same of every seed.
         needed: the memory to beat, in words, and its share; None if none is stored for the task.
         controls: see `trained.controls`.
-        longer: scores of the shipped network on longer inputs, by length.
+        longer: scores on longer inputs, by length, one a seed that has them.
         staged, staged_shares: the runs of the same architecture through a curriculum, one a seed, and
             what each leaves; of several curricula those with the lowest mean divergence.
     """
@@ -67,7 +68,7 @@ class Result:
     shares: tuple[float, ...] = ()
     needed: tuple[str, float] | None = None
     controls: dict | None = None
-    longer: dict | None = None
+    longer: tuple[dict, ...] = ()
     staged: tuple[dict, ...] = ()
     staged_shares: tuple[float, ...] = ()
 
@@ -120,11 +121,8 @@ def _result(cell, stored: list[dict], records: dict) -> Result:
     recipe, rows = cell.recipe, trained.plain_rows(cell.name, stored)
     config = rows[0]["tunnel_config"] if rows else recipe.tunnel_config
     kl, _, n = trained.mean_over_seeds(rows, "kl")
-    shipped = store.lookup(records.get("networks"), f"networks/{cell.name}/0/scores/longer")
-    others = [
-        row for row in stored
-        if row["name"] == cell.name and trained.kind_of(row) in trained.TRIED
-    ]
+    others = [row for row in stored if row["name"] == cell.name and row not in rows]
+
     def share(divergence: float) -> float | None:
         return baselines.left_to_learn(divergence, recipe.tunnel, config, records)
 
@@ -134,9 +132,17 @@ def _result(cell, stored: list[dict], records: dict) -> Result:
         cell.name, recipe.tunnel, config, _label(cell.name), tuple(rows), tuple(others), left,
         () if left is None else tuple(share(float(row["kl"])) for row in rows),
         None if not memory else (baselines.LADDERS[recipe.tunnel][NEEDED[recipe.tunnel]], share(memory)),
-        trained.controls(cell.name, stored), shipped,
+        trained.controls(cell.name, stored), tuple(_longer_by_seed(cell.name, rows, records).values()),
         tuple(staged), tuple(share(float(row["kl"])) for row in staged) if left is not None else (),
     )
+
+
+def _longer_by_seed(name: str, rows: list[dict], records: dict) -> dict[int, dict]:
+    """What a network scores on longer inputs, by seed: from its row, or of the network that ships."""
+    shipped = store.lookup(records.get("networks"), f"networks/{name}") or {}
+    scores = {row["seed"]: row["scores"] for row in rows if "scores" in row}
+    scores |= {int(seed): one["scores"] for seed, one in shipped.items() if trained.is_plain(name, int(seed), one.get("recipe_tag"))}
+    return {seed: scores[seed]["longer"] for seed in sorted(scores) if scores[seed].get("longer")}
 
 
 def _staged(name: str, stored: list[dict]) -> list[dict]:
@@ -224,14 +230,14 @@ class VariantTable:
     Args:
         plan, caption: which networks, and a sentence that opens the table. A row's anchor is PLAN-NAME.
         records: see `load_records`.
-        longer: also what the shipped networks score on longer inputs.
+        longer: also what networks score on longer inputs.
     """
 
     def __init__(
         self, plan: str, caption: str, records: dict[str, dict | None], longer: bool = False
     ):
         self.plan, self.caption, self.records, self.results = plan, caption, records, results(plan, records)
-        self.lengths = sorted({int(k) for r in self.results for k in r.longer or {}} if longer else ())
+        self.lengths = sorted({int(k) for r in self.results for one in r.longer for k in one} if longer else ())
         self.columns = ["Entropy error", "KL", *(f"Error at K = {k}" for k in self.lengths), "State", "Cost and place"]
 
     def __repr__(self) -> str:
@@ -264,7 +270,7 @@ class RunRecords:
         return len(self.results)
 
     def __repr__(self) -> str:
-        return "\n".join(f"{r.name}: {len(r.rows)} seeds, {len(r.others)} controls" for r in self.results)
+        return "\n".join(f"{r.name}: {len(r.rows)} seeds, {len(r.others)} other runs" for r in self.results)
 
     def _repr_html_(self) -> str:
         if not self.results:
@@ -273,7 +279,7 @@ class RunRecords:
         return f'{STYLE}<div class="bw-ledger"><details class="bw-long"><summary>Stored rows of {len(self)} networks</summary>{folds}</details></div>'
 
     def _fold(self, result: Result) -> str:
-        words = f"<code>{result.name}</code>: {_seeds(result)}, {len(result.others)} controls"
+        words = f"<code>{result.name}</code>: {_seeds(result)}, {len(result.others)} other runs"
         body = "".join(f"<tr>{''.join(map(_cell, _told(row)))}</tr>\n" for row in (*result.rows, *result.others))
         table = f'<table class="bw-grid">{_heads(FACTS)}<tbody>{body}</tbody></table>'
         return (
@@ -360,13 +366,17 @@ def _finite(value: float) -> float | str:
 
 
 def _longer(result: Result, length: int) -> str:
-    """The shipped network's error at another length, and how it jumps at the first new step."""
-    found = store.lookup(result.longer, str(length))
-    if found is None:
+    """The error at another length, and how it jumps at the first new step: the mean over the seeds of which it is known."""
+    found = [one[str(length)] for one in result.longer if str(length) in one]
+    if not found:
         return ""
-    curve, trained_length = found["per_position"]["entropy_mae"], result.tunnel_config["length"]
-    jump = curve[trained_length] / curve[trained_length - 1]
-    return f"{page._short(found['entropy_mae'])}<small>step {trained_length + 1}: {jump:.3g} times step {trained_length}</small>"
+    trained_length = result.tunnel_config["length"]
+    curves = [one["per_position"]["entropy_mae"] for one in found]
+    jump = statistics.mean(curve[trained_length] / curve[trained_length - 1] for curve in curves)
+    few = len(found) < len(result.rows)
+    seeds = f" ({len(found)} of {len(result.rows)} seeds)" if few else ""
+    error = statistics.mean(one["entropy_mae"] for one in found)
+    return f"{page._short(error)}<small>step {trained_length + 1}: {jump:.3g} times step {trained_length}{seeds}</small>"
 
 
 def _baseline_text(known: dict, name: str) -> str:

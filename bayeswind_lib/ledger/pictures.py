@@ -87,9 +87,9 @@ def faster() -> str:
     )
     return card(
         f"An attention head learns {_short(times['published'])} times as fast when its values have a learning rate ten times as high.",
-        f"Here it needed {_short(fast['measured'])} updates: {_short(times['measured'])} times as fast if plain training counts with all its "
-        f"{_short(plain['published'])}, as the authors count, and {_short(plain['measured'] / fast['measured'])} times if it counts with the "
-        f"{_short(plain['measured'])} that it took to get as far. The authors' reason for it did not hold.",
+        f"Here it needed {_short(fast['measured'])} updates: {_short(times['measured'])} times as fast if plain training is charged its full "
+        f"{_short(plain['published'])}, as the authors do, and {_short(plain['measured'] / fast['measured'])} times if it is charged the "
+        f"{_short(plain['measured'])} after which it had got as far. Ten times the rate everywhere is faster still: the authors' reason did not hold.",
         times["status"], drawn(words + ".", parts, *SMALL),
         {"kind": "updates", "most": most, "long": 128, "plain": plain["measured"], "faster": fast["measured"]},
     )

@@ -329,15 +329,15 @@ def _smaller(claim: Claim, records: dict) -> dict | None:
 
 
 def _null_of_networks(claim: Claim, rows: list[dict], base_rows: list[dict], records: dict) -> Null:
-    """Untrained copies where the network ships; for a ratio of two networks, their runs relabelled.
+    """Untrained copies where the network ships and all that it was trained on is scored; for a ratio of two networks, their runs relabelled.
 
-    Where a ratio has too few runs to be dealt out in `MIN_DEALS` ways, the claim's own null stands over the other network.
+    Of fewer pairs, other lengths or single steps the claim's own null is told, which is of the same part. Where a ratio has too few runs to be dealt out in `MIN_DEALS` ways, the claim's own null stands over the other network.
     """
     if claim.over and rows and base_rows and math.comb(len(rows) + len(base_rows), len(rows)) >= MIN_DEALS:
         return _shuffled(rows, base_rows)
     shipped = lookup(records.get("networks"), f"networks/{claim.network}") or {}
     copies = [entry["null"] for entry in shipped.values() if lookup(entry, f"null/{claim.measure}")]
-    plain = copies and rows and not claim.over_steps
+    plain = copies and rows and not (claim.pairs or claim.length or claim.steps)
     null = _untrained(copies[0], claim) if plain else _null(claim, records)
     base, _ = _base(claim, base_rows, records)
     if claim.over and base is None:  # not both are trained yet
@@ -352,7 +352,7 @@ def _shuffled(rows: list[dict], base_rows: list[dict]) -> Null:
     for chosen in itertools.combinations(range(len(values)), len(rows)):
         rest = [value for i, value in enumerate(values) if i not in chosen]
         ratios.append(statistics.mean(values[i] for i in chosen) / statistics.mean(rest))
-    what = "the same runs, dealt out to the two networks in every way"
+    what = "the same runs, reassigned to the two networks in every way"
     return Null(statistics.median(ratios), min(ratios), max(ratios), len(ratios), what)
 
 
@@ -378,7 +378,7 @@ NULLS = {
     "two_layers": "two layers drawn at random", "dealt_labels": "the domains' labels dealt out anew",
     "random_maps": "random directions",
     "dealt_seeds": "the two networks of a seed exchanged",
-    "dealt_runs": "the same runs, dealt out to the two networks in every way",
+    "dealt_runs": "the same runs, reassigned to the two networks in every way",
     "as_large": "axes drawn at random that carry as much variance",
     "independent": "sequences without a rule",
     "shuffled": "answers of other sequences", "gaussian": "one Gaussian cloud of the same covariance",
@@ -432,9 +432,16 @@ def judge(claim: Claim, evidence: Evidence) -> tuple[str, str]:
         found, _ = _judge(claim, dataclasses.replace(granted, value=value, null=null, others=(), shares=(), rescued=None))
         if found not in failed:
             some = "not settled" if claim.test == "fails" else "partly"
-            return some, f"{why}, but with another recipe ({run}) it is {value:.3g}"
+            return some, f"{why}, but {_told_run(run)} it is {value:.3g}"
     shorter = f" (in runs of 1/{trained.SCAN} of the updates)" if any(run.endswith("shorter") for run in evidence.tried) else ""
     return wanted, f"{why}, and so it is at {len(_rates_tried(evidence))} other learning rates{shorter} and after twice the updates"
+
+
+def _told_run(run: str) -> str:
+    """The name of a run in `Evidence.tried`, in words."""
+    if run == "doubled":
+        return "after twice the updates"
+    return f"{'in a shorter run ' if run.endswith('shorter') else ''}at the rate {run.split()[1]}"
 
 
 def settled_by(claim: Claim, evidence: Evidence, status: str, records: dict[str, dict | None]) -> str:
@@ -671,7 +678,7 @@ def _if_failure_counts(claim: Claim, evidence: Evidence, reason: str) -> tuple[s
     if claim.cannot_refute:
         return "not testable", f"missing: {claim.cannot_refute} ({reason})"
     if claim.preset == "classroom" and claim.kind not in ("derived", "own"):
-        return "not settled", f"{reason}, at classroom size, which says nothing about the published network"
+        return "not settled", f"{reason}, at classroom size, from which nothing follows for the published network"
     counts, lacking = failure_counts(evidence) if claim.needs_controls else (True, "")
     if not counts and (closed := _out_of_reach(claim, evidence)) is not None:
         return "not reproduced", f"{reason}, and other learning rates and twice the budget close {closed:.0%} of the gap, in orders of magnitude"
