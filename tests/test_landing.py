@@ -445,7 +445,7 @@ def test_without_scripts_everything_can_be_read(browser, home):
 def test_claims_say_what_the_ledger_says(site):
     text = re.sub("<[^>]+>", "", (site / PAGE).read_text("utf-8"))
     for name, words in (
-        ("bijection-transformer-v1", "off by {:.2g} bits on average"), ("em-speed-up", "updates: {:.2g} times as fast if plain training counts"),
+        ("bijection-transformer-v1", "off by {:.2g} bits on average"), ("em-speed-up", "updates: {:.2g} times as fast if plain training is charged"),
         ("hmm-no-discontinuity", "the error of ours with learned positions is {:.2g} times as large"),
     ):  # fmt: skip
         assert words.format(bw.ledger.row(name)["measured"]) in text
