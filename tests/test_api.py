@@ -98,6 +98,7 @@ def test_what_has_no_type_is_found():
     assert api.untyped(bare) == ["a", "return"]
     assert api.untyped(Half) == ["size: return", "x"]
     assert api.signature_of("bw.x", bw.load).endswith("device: str | torch.device = 'cpu') -> nn.Module")
+    assert "step: Step = step)" in api.signature_of("bw.x", bw.training.loop.update)  # a function by name, not by its address
 
 
 def test_the_types_are_real_ones():

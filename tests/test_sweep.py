@@ -92,7 +92,7 @@ class Cluster:
         self.start("scheduler", "--host", "127.0.0.1", "--port", 0)
         for _ in range(2):
             self.add_worker()
-        until(self.file.exists, "the scheduler")
+        until(lambda: self.file.exists() and self.file.read_text().endswith("}"), "the scheduler")  # it is written in place
         self.address = json.loads(self.file.read_text())["address"]
 
     def start(self, *words) -> None:

@@ -141,7 +141,7 @@ class Claim:
         low, high = (f"{end:.4g}" for end in self.bounds)
         near = "" if self.partly is None else [f"{float(end):.4g}" for end in _pair(self.partly)]
         return {
-            "digits": lambda: "counts if every printed digit agrees",
+            "digits": lambda: f"counts from {low} to {high}" if self.published_to else "counts if every printed digit agrees",
             "samples": lambda: "counts if the two samples agree within their errors",
             "reaches": lambda: f"counts up to {high}",
             "at_least": lambda: f"counts from {low} on" + (f", partly from {near[0]}" if near else ""),

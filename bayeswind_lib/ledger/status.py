@@ -427,12 +427,13 @@ def judge(claim: Claim, evidence: Evidence) -> tuple[str, str]:
     wanted, why = _judge(claim, granted)
     if wanted not in failed:
         return status, reason
-    for run, (value, null) in evidence.tried.items():
-        null = evidence.null if null.value is None else null
+    for run, (value, own) in evidence.tried.items():
+        null = evidence.null if own.value is None else own
         found, _ = _judge(claim, dataclasses.replace(granted, value=value, null=null, others=(), shares=(), rescued=None))
         if found not in failed:
             some = "not settled" if claim.test == "fails" else "partly"
-            return some, f"{why}, but {_told_run(run)} it is {value:.3g}"
+            beside = "" if own.value is None else f" (its null: {own.low:.3g} to {own.high:.3g})"
+            return some, f"{why}, but {_told_run(run)} it is {value:.3g}{beside}"
     shorter = f" (in runs of 1/{trained.SCAN} of the updates)" if any(run.endswith("shorter") for run in evidence.tried) else ""
     return wanted, f"{why}, and so it is at {len(_rates_tried(evidence))} other learning rates{shorter} and after twice the updates"
 

@@ -111,7 +111,10 @@ def signature_of(name: str, what: object) -> str:
     if isinstance(what, property):
         return f"{name}: {inspect.signature(what.fget).return_annotation}"
     signature = inspect.signature(what)
-    kept = [p.replace(annotation=_plain(p.annotation)) for p in given(signature)]
+    kept = [
+        p.replace(annotation=_plain(p.annotation), default=_named(p.default))
+        for p in given(signature)
+    ]
     result = signature.empty if inspect.isclass(what) else _plain(signature.return_annotation)
     return name + str(signature.replace(parameters=kept, return_annotation=result))
 
@@ -120,6 +123,11 @@ class Written(str):
     """An annotation as it stands in the source, which `inspect` would put between quotes."""
 
     __repr__ = str.__str__
+
+
+def _named(default: object) -> object:
+    """A default as in the source: a function's name, where `inspect` would print its address."""
+    return Written(default.__name__) if inspect.isfunction(default) else default
 
 
 def _plain(annotation: object) -> object:
@@ -135,25 +143,29 @@ def inline(text: str) -> list[nodes.Node]:
     return [nodes.literal(text=x) if i % 2 else nodes.Text(x) for i, x in pieces if x]
 
 
-def paragraph(text: str) -> nodes.paragraph:
+def paragraph(text: str, classes: tuple[str, ...] | list[str] = ()) -> nodes.paragraph:
     """A paragraph of docstring text."""
-    return nodes.paragraph("", "", *inline(" ".join(text.split())))
+    return nodes.paragraph("", "", *inline(" ".join(text.split())), classes=list(classes))
+
+
+def headline(text: str) -> nodes.paragraph:
+    """"Args:" and the like."""
+    return nodes.paragraph("", "", nodes.strong(text=text), classes=[UNSOUGHT])
 
 
 def described(doc: str) -> list[nodes.Node]:
-    """A docstring of this library as nodes: paragraphs, examples, lists of arguments and errors."""
+    """A docstring of this library as nodes: paragraphs, examples, lists of arguments and errors.
+
+    The search knows what a name is for; what it takes, returns and raises is read on the page.
+    """
     found: list[nodes.Node] = []
     for block in re.split(r"\n\s*\n", doc):
         for piece in SECTION.split(block):
             head, _, rest = piece.partition("\n")
             if head in ("Returns:", "Yields:"):
-                found += [nodes.paragraph("", "", nodes.strong(text=head)), paragraph(rest)]
+                found += [headline(head), paragraph(rest, [UNSOUGHT])]
             elif HEADING.match(head):
-                apart = [UNSOUGHT] if head == "Raises:" else []
-                found += [
-                    nodes.paragraph("", "", nodes.strong(text=head), classes=apart),
-                    rows(rest, apart),
-                ]
+                found += [headline(head), rows(rest, [UNSOUGHT])]
             elif head.startswith(">>>"):
                 found.append(nodes.literal_block(text=piece, language="python"))
             elif found and isinstance(found[-1], nodes.bullet_list) and piece.startswith("    "):

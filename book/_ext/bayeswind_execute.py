@@ -25,6 +25,7 @@ from sphinx.util import logging
 from bayeswind_kernels import IMPORTS, Nursery
 
 LOG = logging.getLogger(__name__)
+STARTUP = 300  # seconds until a kernel answers: more than nbclient's 60 on a busy machine
 # Seconds that a kernel may take to leave by itself: jupyter_client's 2.5 are few on a busy machine.
 LEAVES = 20.0
 # One thread a kernel: two kernels of two threads each are slower on two processors.
@@ -132,7 +133,7 @@ def execute_side_by_side(app, env, names: list[str]) -> None:
             pool.submit(
                 single_nb_execution, pages[path][0], cwd=str(path.parent),
                 allow_errors=allow_errors, timeout=settings.execution_timeout,
-                kernel_manager_class=kernels.manager(path),
+                kernel_manager_class=kernels.manager(path), startup_timeout=STARTUP,
             ): path
             for path in ordered
         }
