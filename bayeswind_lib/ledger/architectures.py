@@ -122,6 +122,8 @@ def _result(cell, stored: list[dict], records: dict) -> Result:
     config = rows[0]["tunnel_config"] if rows else recipe.tunnel_config
     kl, _, n = trained.mean_over_seeds(rows, "kl")
     others = [row for row in stored if row["name"] == cell.name and row not in rows]
+    scored = trained.with_scores(cell.name, rows, records)
+    longer = tuple(scored[seed]["scores"]["longer"] for seed in sorted(scored) if scored[seed]["scores"].get("longer"))
 
     def share(divergence: float) -> float | None:
         return baselines.left_to_learn(divergence, recipe.tunnel, config, records)
@@ -132,17 +134,9 @@ def _result(cell, stored: list[dict], records: dict) -> Result:
         cell.name, recipe.tunnel, config, _label(cell.name), tuple(rows), tuple(others), left,
         () if left is None else tuple(share(float(row["kl"])) for row in rows),
         None if not memory else (baselines.LADDERS[recipe.tunnel][NEEDED[recipe.tunnel]], share(memory)),
-        trained.controls(cell.name, stored), tuple(_longer_by_seed(cell.name, rows, records).values()),
+        trained.controls(cell.name, stored), longer,
         tuple(staged), tuple(share(float(row["kl"])) for row in staged) if left is not None else (),
     )
-
-
-def _longer_by_seed(name: str, rows: list[dict], records: dict) -> dict[int, dict]:
-    """What a network scores on longer inputs, by seed: from its row, or of the network that ships."""
-    shipped = store.lookup(records.get("networks"), f"networks/{name}") or {}
-    scores = {row["seed"]: row["scores"] for row in rows if "scores" in row}
-    scores |= {int(seed): one["scores"] for seed, one in shipped.items() if trained.is_plain(name, int(seed), one.get("recipe_tag"))}
-    return {seed: scores[seed]["longer"] for seed in sorted(scores) if scores[seed].get("longer")}
 
 
 def _staged(name: str, stored: list[dict]) -> list[dict]:

@@ -231,9 +231,7 @@ def _runs(name: str | None, claim: Claim, records: dict) -> list[dict]:
         return []
     plain = trained.plain_rows(name, trained.all_rows(records))
     if claim.pairs or claim.length or claim.steps:
-        shipped = lookup(records.get("networks"), f"networks/{name}") or {}
-        told = {row["seed"]: row | {"scores": row | row["scores"]} for row in plain if "scores" in row}
-        told |= {int(seed): one for seed, one in shipped.items() if trained.is_plain(name, int(seed), one.get("recipe_tag"))}
+        told = trained.with_scores(name, plain, records)
         found = [_run(told[seed], _score_in_detail(told[seed], claim), claim) for seed in sorted(told)]
     else:
         found = [_run(row, _score_of_row(row, claim.measure), claim) for row in plain]
@@ -329,9 +327,11 @@ def _smaller(claim: Claim, records: dict) -> dict | None:
 
 
 def _null_of_networks(claim: Claim, rows: list[dict], base_rows: list[dict], records: dict) -> Null:
-    """Untrained copies where the network ships and all that it was trained on is scored; for a ratio of two networks, their runs relabelled.
+    """Untrained copies where the network ships; for a ratio of two networks, their runs relabelled.
 
-    Of fewer pairs, other lengths or single steps the claim's own null is told, which is of the same part. Where a ratio has too few runs to be dealt out in `MIN_DEALS` ways, the claim's own null stands over the other network.
+    Copies were scored on all that the network was trained on: of fewer pairs, other lengths or single steps the claim's own null
+    is told, which is of the same part. Where a ratio has too few runs to be dealt out in `MIN_DEALS` ways, the claim's own null
+    stands over the other network.
     """
     if claim.over and rows and base_rows and math.comb(len(rows) + len(base_rows), len(rows)) >= MIN_DEALS:
         return _shuffled(rows, base_rows)

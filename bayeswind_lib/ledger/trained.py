@@ -192,6 +192,13 @@ def is_plain(name: str, seed: int, tag: str | None) -> bool:
     return recipe is None or tag in _tags(recipe.but(seed=seed, data_seed=seed))
 
 
+def with_scores(name: str, plain: list[dict], records: dict[str, dict | None]) -> dict[int, dict]:
+    """The seeds of a network of which more is stored than means (curves, longer inputs): the plain row, or what ships, by seed."""
+    shipped = store.lookup(records.get("networks"), f"networks/{name}") or {}
+    found = {row["seed"]: row | {"scores": row | row["scores"]} for row in plain if "scores" in row}
+    return found | {int(seed): one for seed, one in shipped.items() if is_plain(name, int(seed), one.get("recipe_tag"))}
+
+
 def plain_rows(name: str, rows: Iterable[dict]) -> list[dict]:
     """The rows of a name that are its plain runs, one a seed, in the order of the seeds.
 
