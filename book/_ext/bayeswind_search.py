@@ -13,16 +13,18 @@ import re
 from pathlib import Path
 
 from docutils import nodes
+from sphinx_exercise.nodes import solution_node
 
 from bayeswind_api import UNSOUGHT
 from bayeswind_predict import predict_answer, predict_answers
 
 FILE = "_static/sections.js"
 UNSEEN = ("genindex", "search")
-# What is not prose, stands in a section of its own, or is hidden on its page until a bet.
+# What is not prose, stands in a section of its own, or is hidden on its page until a bet or a click.
 SKIPPED = (
     nodes.literal_block, nodes.table, nodes.raw, nodes.section, nodes.title, nodes.comment,
     nodes.math_block, nodes.target, nodes.footnote_reference, predict_answer, predict_answers,
+    solution_node,
 )  # fmt: skip
 # A place that held nothing but a number.
 ENDING = re.compile(r" \(…\)| …(?: %| bits?)?(?=[,.;:)])")
