@@ -13,22 +13,24 @@ import re
 from pathlib import Path
 
 from docutils import nodes
-from sphinx_exercise.nodes import solution_node
 
 from bayeswind_api import UNSOUGHT
 from bayeswind_predict import predict_answer, predict_answers
 
 FILE = "_static/sections.js"
 UNSEEN = ("genindex", "search")
-# What is not prose, stands in a section of its own, or is hidden on its page until a bet or a click.
+OBJECTIVES = "What you will be able to do"  # its words stand in the sections that it announces
+# What is not prose, stands in a section of its own, or is hidden on its page until a bet.
 SKIPPED = (
     nodes.literal_block, nodes.table, nodes.raw, nodes.section, nodes.title, nodes.comment,
     nodes.math_block, nodes.target, nodes.footnote_reference, predict_answer, predict_answers,
-    solution_node,
 )  # fmt: skip
 # A place that held nothing but a number.
 ENDING = re.compile(r" \(…\)| …(?: %| bits?)?(?=[,.;:)])")
-DECIMALS = re.compile(r"((?:Fig|[Nn]o|v)\. |[A-Z][a-z]+ )?\d[\d,]*(?:\.\d+(?:e[-+]\d+)?|e[-+]\d+)")
+DECIMALS = re.compile(
+    r"((?:Fig|[Nn]o|v)\. |[A-Z][a-z]+ )?"
+    r"(?:\d[\d,]*(?:\.\d+(?:e[-+]\d+)?|e[-+]\d+)|\d{1,3}(?:,\d{3})+|\d+(?= %))"
+)
 RANGE = re.compile(r"…(?:,? (?:to|and|against) …|, …)+")
 TEX = {
     r"\alpha": "α", r"\beta": "β", r"\gamma": "γ", r"\delta": "δ", r"\epsilon": "ε",
@@ -88,6 +90,8 @@ def without_decimals(text: str) -> str:
     'It is, or.'
     >>> without_decimals("within 2e-05 to 1.3e-04 bits of it")
     'within … bits of it'
+    >>> without_decimals("after 192,000 episodes 98 % of 8 runs")
+    'after … episodes … % of 8 runs'
     """
     dots = DECIMALS.sub(lambda found: found[0] if found[1] else "…", text)
     return ENDING.sub("", RANGE.sub("…", dots))
@@ -105,8 +109,9 @@ def sections_of(doctree) -> list[tuple[str, str, str]]:
         title = next(section.findall(nodes.title), None)
         anchor = section["ids"][0] if found else ""
         text = words_of(section.children)
-        if title is not None and (text or not found):
-            found.append((anchor, words_of(title.children), text))
+        named = "" if title is None else words_of(title.children)
+        if named and named != OBJECTIVES and (text or not found):
+            found.append((anchor, named, text))
     return found
 
 
