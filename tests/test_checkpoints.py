@@ -12,6 +12,7 @@ import subprocess
 import sys
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,28 @@ def saved(tmp_path):
 def change_record(path: Path, **changes) -> None:
     sidecar = path.with_suffix(".json")
     sidecar.write_text(json.dumps(json.loads(sidecar.read_text()) | changes))
+
+
+def test_a_score_is_confirmed_by_the_record_or_named_with_what_was_allowed():
+    model = checkpoints.load("bijection-transformer-classroom", 1)
+    tunnel = bw.tunnels.build("bijection", model.record["tunnel_config"])
+    score = bw.score(model, tunnel, 64, rng=rng(0))
+    assert checkpoints.confirm(model, score) is score
+    with pytest.raises(CheckpointError, match=r"classroom, seed 1: kl is [\d.]+ here and [\d.]+ in its record"):
+        checkpoints.confirm(model, replace(score, kl=score.kl + 7 * score.kl_se + 0.01))
+    with pytest.raises(CheckpointError, match="tv is nan here"):
+        checkpoints.confirm(model, replace(score, tv=math.nan))
+    with pytest.raises(CheckpointError, match="entropy_mae"):  # of another tunnel
+        checkpoints.confirm(model, bw.score(bw.baselines.Uniform(tunnel), tunnel, 64, rng=rng(0)))
+
+
+def test_a_network_scores_as_its_learning_curve_ends_or_is_named():
+    model = checkpoints.load("bijection-transformer-classroom")
+    assert abs(bw.training.score_again(model).kl - model.record["curve"][-1]["kl"]) < 1e-3
+    model.record = model.record | {"curve": [{"entropy_mae": 0.0, "kl": 0.0, "tv": 0.0}]}
+    with pytest.raises(CheckpointError, match=r"classroom, seed 0: entropy_mae is [\d.]+ on the episodes"):
+        bw.training.score_again(model)
+    assert bw.training.score_again(model, tolerance=1.0)
 
 
 # A good file.

@@ -486,6 +486,9 @@ def test_glue_speaks_the_wire_format_of_the_book():
             with capture_output() as mine:
                 figures.glue("name", value)
             assert mine.outputs[0].data["application/papermill.record/text/plain"] == "0.25"
+        with capture_output() as mine:
+            figures.gluer("ch3")("name", 7)
+        assert mine.outputs[0].metadata["scrapbook"]["name"] == "ch3_name"
         with pytest.raises(TypeError, match="one number"):
             figures.glue("name", torch.zeros(3))
     finally:

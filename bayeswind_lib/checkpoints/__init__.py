@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import os
 import re
 from pathlib import Path
@@ -26,6 +27,7 @@ from bayeswind_lib.checkpoints.files import (
 )
 from bayeswind_lib.checkpoints.rounding import smaller, unpacked
 from bayeswind_lib.checkpoints.snapshots import Snapshots, load_snapshots, save_snapshots
+from bayeswind_lib.scoring import Score
 
 REQUIRED = ("name", "seed", "architecture", "config", "tunnel", "tunnel_config", "sha256")
 BUILT_FROM = ("architecture", "config")  # also kept in the header of the weights file
@@ -157,6 +159,31 @@ def load(name: str, seed: int = 0, device: str | torch.device = "cpu") -> nn.Mod
     return load_file(path, device)
 
 
+def confirm(network: nn.Module, score: Score, slack: float = 0.05) -> Score:
+    """The score as given, if it is the one in the network's record; a page that quotes a record asks this first.
+
+    Entropy error, KL and total variation may each differ by six standard errors of both scores and by
+    a share `slack` of the stored value.
+
+    Args:
+        network: what `load` returned.
+        score: of that network, on fresh episodes of its own tunnel.
+    Raises:
+        CheckpointError: naming the measure, both values and the difference allowed.
+    """
+    stored = network.record["scores"]
+    for key in ("entropy_mae", "kl", "tv"):
+        now, then = getattr(score, key), stored[key]
+        allowed = 6 * math.hypot(getattr(score, f"{key}_se"), stored[f"{key}_se"]) + slack * then
+        if not abs(now - then) <= allowed:  # also if one is not a number
+            raise CheckpointError(
+                f"{network.record['name']}, seed {network.record['seed']}: {key} is {now:.6g} here and "
+                f"{then:.6g} in its record, and may differ by {allowed:.2g}; score it on its own tunnel, "
+                f"{network.record['tunnel']} {network.record['tunnel_config']}, or get a fresh copy of both files"
+            )
+    return score
+
+
 def _near(name: str) -> str:
     """Which seeds of a network ship, or which names are close to one that does not."""
     seeds: dict[str, list[int]] = {}
@@ -222,6 +249,7 @@ def shipped(folder: str | Path | None = None) -> list[dict]:
 __all__ = [
     "CheckpointError",
     "Snapshots",
+    "confirm",
     "content",
     "load",
     "load_file",

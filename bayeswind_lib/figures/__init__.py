@@ -27,7 +27,7 @@ from bayeswind_lib.figures.roc import Sign, roc_plane
 from bayeswind_lib.figures.simplex import on_simplex, simplex_clouds, simplex_trails
 from bayeswind_lib.figures.stacks import stacked
 from bayeswind_lib.figures.style import COLOURS, ORACLE, STYLE, style
-from bayeswind_lib.figures.tables import Table, glue, table
+from bayeswind_lib.figures.tables import Table, glue, gluer, table
 from bayeswind_lib.figures.words import number, quantity
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "entropy_by_position",
     "gap_by_position",
     "glue",
+    "gluer",
     "heatmaps",
     "learning_curves",
     "lines",

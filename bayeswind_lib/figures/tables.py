@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import numbers
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -120,6 +120,15 @@ def glue(name: str, value: object) -> None:
     prefix = "application/papermill.record/"
     metadata["scrapbook"] = {"name": name, "mime_prefix": prefix}
     display({prefix + kind: data for kind, data in bundle.items()}, raw=True, metadata=metadata)
+
+
+def gluer(page: str) -> Callable[[str, object], None]:
+    """`glue` for one page: the names of all that it stores begin with `page` and an underscore."""
+
+    def glue_here(name: str, value: object) -> None:
+        glue(f"{page}_{name}", value)
+
+    return glue_here
 
 
 def notebook_shell():

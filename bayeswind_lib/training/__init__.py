@@ -1,6 +1,6 @@
 """Training: the recipe, the presets, the optimisers, and one loop for every tunnel and network."""
 
-from bayeswind_lib.training.loop import Interrupted, check_device, train
+from bayeswind_lib.training.loop import Interrupted, check_device, score_again, train
 from bayeswind_lib.training.optimiser import Muon, orthogonalise
 from bayeswind_lib.training.precision import best_precision
 from bayeswind_lib.training.presets import N_EPISODES, PRESETS, recipe
@@ -20,6 +20,7 @@ __all__ = [
     "final_score",
     "orthogonalise",
     "recipe",
+    "score_again",
     "run_cell",
     "ship",
     "ship_snapshots",

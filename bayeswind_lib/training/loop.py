@@ -33,7 +33,7 @@ from bayeswind_lib.checkpoints.files import (
     write_tensors,
 )
 from bayeswind_lib.checkpoints.store import plain
-from bayeswind_lib.scoring import score_episodes
+from bayeswind_lib.scoring import Score, score_episodes
 from bayeswind_lib.training.cuda_graph import Recorded, Step
 from bayeswind_lib.training.environment import describe_environment
 from bayeswind_lib.training.optimiser import Muon, split_parameters
@@ -389,6 +389,30 @@ def evaluation_episodes(recipe: Recipe) -> tuple[tunnels.Episodes, str]:
     episodes = tunnel.sample(recipe.eval_episodes, generator("cpu", recipe.eval_seed))
     content = episodes.inputs.numpy().tobytes() + episodes.targets.numpy().tobytes()
     return episodes, hashlib.sha256(content).hexdigest()[:16]
+
+
+def score_again(network: nn.Module, tolerance: float = 5e-4) -> Score:
+    """The score on the fixed episodes of a network's learning curve, which must be that curve's last point.
+
+    Stored weights are rounded, so entropy error, KL and total variation may each differ by `tolerance`
+    and by a thousandth of the curve's value.
+
+    Args:
+        network: what `checkpoints.load` returned.
+    Raises:
+        CheckpointError: naming the measure and both values.
+    """
+    episodes, _ = evaluation_episodes(Recipe.from_dict(network.record["recipe"]))
+    score = score_episodes(network, episodes.to(next(network.parameters()).device))
+    last = network.record["curve"][-1]
+    for key in ("entropy_mae", "kl", "tv"):
+        now = getattr(score, key)
+        if not abs(now - last[key]) < tolerance + 1e-3 * last[key]:
+            raise CheckpointError(
+                f"{network.record['name']}, seed {network.record['seed']}: {key} is {now:.6g} on the episodes of its "
+                f"learning curve, which ends at {last[key]:.6g}; get a fresh copy of the weights and their record"
+            )
+    return score
 
 
 @contextlib.contextmanager
