@@ -268,6 +268,22 @@ def test_behind_the_last_block_the_recipient_says_what_the_donor_says(near):
     assert programs.rescue_controls(model, config, 200, 2)["none"] == pytest.approx(sum(plain) / 3)
 
 
+def test_the_authors_interventions_are_theirs(near):
+    """Their error, their places: entropy errors, the last stream, donors from within the horizon at the places that they name."""
+    model, config = near
+    found = programs.as_published(model, config, 60, 3)
+    assert set(found) == {"inside", "outside", "before", "read", "random", "low", "high"}  # none of their pairs fits nine symbols
+    assert 0 < found["inside"] < 2.4 and found["low"] <= found["random"] <= found["high"] and found["read"] != found["before"]
+    _, symbols = programs.sequences(5, 300, 9, programs.rng_for(Recurrence(**config), 484))
+    symbols = symbols[symbols[:, 4] != symbols[:, 5]]
+    right = float((programs.answers_at(model, symbols[:, 4:7], 2) == symbols[:, 7]).double().mean())
+    assert programs.rescued(model, config, 300, len(model.blocks), pairs=[(2, 6)]) == pytest.approx(right)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(programs, "PAIRS", ((2, 6),))
+        again = programs.as_published(model, config, 300, 2)
+    assert again["block_1"] == pytest.approx(programs.rescued(model, config, 300, 1, pairs=[(2, 6)]))
+
+
 def test_what_is_held_out_is_scored_beside_those_who_copy_and_who_know_by_heart(near):
     model, _ = near
     recipe = bw.training.recipe("recurrence", "transformer", "smoke", "train", steps=2, warmup_steps=0, eval_every=2)
@@ -281,10 +297,10 @@ def test_what_is_held_out_is_scored_beside_those_who_copy_and_who_know_by_heart(
 
 
 def test_the_ledger_asks_for_the_mean_of_the_seeds():
-    runs = {"train": {"0": {"train": 0.1, "held_out": 0.5}, "1": {"train": 0.3, "held_out": 0.7}}, "horizon": {"0": {"inside": 0.02, "ablated": {"read": 1.0}}}}
+    runs = {"train": {"0": {"train": 0.1, "held_out": 0.5}, "1": {"train": 0.3, "held_out": 0.7}}, "horizon": {"0": {"inside": 0.02, "ablated": {"read": 1.0}, "published": {"read": 2.0, "block_2": 0.5}}}}
     found = programs.asked(runs)
     assert found["p17"] == {"train": pytest.approx(0.2), "train_se": pytest.approx(0.1), "held_out": pytest.approx(0.6), "held_out_se": pytest.approx(0.1)}
-    assert found["ablated"]["read"] == 1.0 and found["p31"] == {}
+    assert found["ablated"]["read"] == 1.0 and found["p31"] == {} and found["published"] == {"read": 2.0, "block_2": 0.5}
 
 
 def test_a_trial_at_another_rate_takes_no_network_s_place_and_the_longest_run_comes_last():

@@ -210,13 +210,16 @@ def accuracy_drop(entry: dict, way: str) -> float:
 
 
 def noise_nulls(found: dict) -> dict:
-    """The rules of the ledger, and what noise as long as the updates gives: by network, of seed 0."""
+    """The rules of the ledger, and what noise as long as the updates gives: by network, of seed 0.
+
+    Beside the least factor stands noise behind the layer that has it: noise behind another layer says nothing of this one.
+    """
     rows: dict = {}
     for name, seeds in found.items():
         entry = seeds["0"]
         before = entry["before"]["entropy_mae"]
-        ends = {end: min(row["noise_draws"]["entropy_mae"][end] for row in entry["layers"]) / before
-                for end in ("null", "low", "high")}
+        least = min(entry["layers"], key=lambda row: row["bypass"]["entropy_mae"])
+        ends = {end: least["noise_draws"]["entropy_mae"][end] / before for end in ("null", "low", "high")}
         right = entry["before"]["right"]
         drops = {end: max((right - row["noise_draws"]["right"][other]) / right for row in entry["layers"])
                  for end, other in (("null", "null"), ("low", "high"), ("high", "low"))}

@@ -218,6 +218,9 @@ def heads_of(model, copies, episodes, few) -> tuple[dict, dict]:
         effects = [bench.effect(name, how) for name in names]
         found[how] = {key: [getattr(e, key) for e in effects] for key in ("kl", "kl_se", "entropy_mae")}
         found[how] |= {f"concentration_{by}": _concentrated(effects, by) for by in ("kl", "entropy_mae")}
+    fresh = slice(None, -1) if model.record["tunnel_config"].get("shared") else None  # the authors ask for keys that were not shown
+    if fresh:
+        found["zero"]["concentration_fresh"] = _concentrated(_worth(model, episodes, names, fresh), "entropy_mae")
     worth = [_worth(copy, few, names) for copy in copies]
     nulls = {
         "largest": stats.summary(max(abs(e.entropy_mae) for e in effects) for effects in worth),
@@ -225,11 +228,13 @@ def heads_of(model, copies, episodes, few) -> tuple[dict, dict]:
         "ratio": stats.summary(_concentrated(effects, "entropy_mae")["ratio"] for effects in worth),
         "n_half": stats.summary(_concentrated(effects, "entropy_mae")["n_half"] for effects in worth),
     }
+    if fresh:
+        nulls["ratio_fresh"] = stats.summary(_concentrated(_worth(copy, few, names, fresh), "entropy_mae")["ratio"] for copy in copies)
     return found, {"heads": nulls}
 
 
-def _worth(copy, episodes, names) -> list[Effect]:
-    bench = Bench(copy, episodes)
+def _worth(model, episodes, names, positions: slice = slice(None)) -> list[Effect]:
+    bench = Bench(model, episodes, positions=positions)
     return [bench.effect(name) for name in names]
 
 

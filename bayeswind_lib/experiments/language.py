@@ -96,10 +96,13 @@ def measure_public(model, tokenizer, report: Callable = print, draws: int = 200,
 
     Args:
         model, tokenizer: as `hub.load` gives them, the tokenizer within `hub.Plain`.
+    Raises:
+        ValueError: if attention's output cannot be built from the values of the model's layout.
     """
+    hub.check_layout(model, hub.natural(tokenizer, "mixed")[0])
     measured, noise, like, drawn = {}, {}, {}, {}
     for domain in prompts.DOMAINS:
-        seen, name = diagnose.observe(model, prompts.prompts(tokenizer, domain, "natural")), f"{domain} natural"
+        seen, name = diagnose.observe(model, hub.natural(tokenizer, domain)), f"{domain} natural"
         values = diagnose.value_report(seen.values[:, -1], seen.entropy, draws, np.random.default_rng(0))
         measured |= {f"{name} {key}": values[key] for key in ("pc1", "pc12", "rho")}
         measured |= {f"{name} {key}_se": values[f"{key}_se"] for key in ("pc1", "pc12")}
@@ -142,7 +145,8 @@ def measure_sula(model, tokenizer, per_count: int, draws: int) -> tuple[dict, di
         raise ValueError("all pairs of labels begin with the same token in this tokenizer: SULA needs two answers")
     rng = np.random.default_rng(0)
     given = sula.prompts(sula.as_published(rng, per_count), WORDS, names, rng)
-    encoded, exact = [tokenizer.encode(text).ids for text in given.texts], sula.entropy(given.m)
+    start = getattr(tokenizer, "start", [])
+    encoded, exact = [[*start, *tokenizer.encode(text).ids] for text in given.texts], sula.entropy(given.m)
     logits, values = answer(model, encoded, a[0], b[0])
     said, last = sula.binary_entropy(sula.chance(logits)), values[:, -1]
     axis = manifold.spectrum(last).project(last, 1)[:, 0]

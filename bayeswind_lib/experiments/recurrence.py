@@ -16,7 +16,7 @@ Axes: B sequences, T symbols read, D channels, R directions.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +37,9 @@ from bayeswind_lib.training.sweep import ended_cells, weights_of
 from bayeswind_lib.tunnels import recurrence
 
 SIZES = ((17, 16), (7, 12))
+LARGE, HORIZON = (31, 16), 5  # of which only the guess is scored, and the horizon of the trained networks
 STEPS = range(1, 7)
+PAIRS = ((2, 8), (3, 9), (4, 10))  # places of a donor within the horizon and of its recipient behind it, in the authors' script
 
 
 def task_of(modulus: int, length: int) -> str:
@@ -101,20 +103,35 @@ def measure(n_episodes: int, draws: int, records: str | Path | None = None, runs
         for _ in range(draws):
             found = score_episodes(baselines.Uniform(tunnel), tunnel.sample(64, rng))
             nulls.append({"entropy_mae": found.entropy_mae, "kl": found.kl})
+        rng_of_parts = rng_for(tunnel, 488)
         tasks[task_of(modulus, length)] = {
             "constants": by_formula(modulus),
             "sampled": {"constants": constants(programs(modulus, length, 4 * n_episodes, rng), modulus)},
             "baselines": scores(modulus, length, 4 * n_episodes, rng),
-            "null": {"uniform": stats.summaries(nulls)},
+            "null": {"uniform": stats.summaries(nulls), "parts": stats.summaries([guesses(tunnel, rng_of_parts) for _ in range(draws)])},
             "independent": stats.summaries(drawn),
             "beginnings": modulus * (modulus - 1) * modulus,
             "held_out": int((recurrence.buckets(modulus) == 0).sum()),
         }
+    large = tunnels.Recurrence(*LARGE)
+    rng_of_parts = rng_for(large, 488)
+    tasks[task_of(*LARGE)] = {"null": {"parts": stats.summaries([guesses(large, rng_of_parts) for _ in range(draws)])}}
     networks = trained(n_episodes, draws, records, runs)
     opened_one = networks["runs"].get("horizon", {}).get("0")
     return {
-        "tasks": tasks, "independent": {task: one["independent"] for task, one in tasks.items()}, "trained": networks,
+        "tasks": tasks, "independent": {task: one["independent"] for task, one in tasks.items() if "independent" in one}, "trained": networks,
         "shuffled": {"rescue": opened_one["rescue"]["dealt"]} if opened_one else {},
+    }
+
+
+def guesses(tunnel: tunnels.Recurrence, rng: torch.Generator) -> dict[str, float]:
+    """What the uniform guess scores on 64 episodes, on the parts that trained networks are scored on: KL from the third symbol on
+    ("kl_ruled"), KL and entropy error within the horizon and behind it ("kl_inside", "kl_outside", "inside", "outside")."""
+    found = score_episodes(baselines.Uniform(tunnel), tunnel.sample(64, rng))
+    parts = {"inside": slice(None, HORIZON), "outside": slice(HORIZON, None)}
+    names = {"": "entropy_mae", "kl_": "kl"}
+    return {"kl_ruled": ruled(found)} | {
+        f"{short}{part}": float(found.per_position[name][where].mean()) for part, where in parts.items() for short, name in names.items()
     }
 
 
@@ -158,8 +175,13 @@ def asked(found: dict) -> dict:
         "p31": over_seeds("train-p31", "train") | over_seeds("train-p31", "held_out"),
         "horizon": over_seeds("horizon", "inside") | over_seeds("horizon", "outside"),
         "ablated": over_seeds("horizon", "ablated", "read") | over_seeds("horizon", "ablated", "random"),
-        "rescue": over_seeds("horizon", "rescue", "block_1"),
+        "published": {
+            key: value for path in PUBLISHED for key, value in over_seeds("horizon", "published", path).items()
+        },
     }
+
+
+PUBLISHED = ("inside", "outside", "before", "read", "random", "block_2")  # what the ledger asks for of `as_published`
 
 
 def split(model: nn.Module, config: dict, n: int) -> dict:
@@ -188,7 +210,7 @@ def opened(model: nn.Module, config: dict, n: int, draws: int) -> dict:
         ablated: at the block behind which a and b are read best ("block", "a", "b": shares read rightly), the KL inside
             after the directions of the readings are taken out ("read"), and after as many random ones ("random", a median
             of `draws`, with "low" and "high"); "rank", how many.
-        rescue: see `rescued`.
+        rescue: see `rescued`. published: see `as_published`.
     """
     horizon, whole = config["horizon"], tunnels.build("recurrence", {k: v for k, v in config.items() if k != "horizon"})
     kl = score_episodes(model, whole.sample(n, rng_for(whole, 481))).per_position["kl"]  # (T,)
@@ -196,6 +218,7 @@ def opened(model: nn.Module, config: dict, n: int, draws: int) -> dict:
     return {
         "inside": float(kl[:horizon].mean()), "outside": float(kl[horizon:].mean()), "by_position": [float(f"{x:.4g}") for x in kl],
         "ablated": ablated(model, config, n, draws), "rescue": rescue | rescue_controls(model, config, n, draws),
+        "published": as_published(model, config, n, draws),
     }
 
 
@@ -247,21 +270,29 @@ def ablated(model: nn.Module, config: dict, n: int, draws: int) -> dict:
     }
 
 
-def rescued(model: nn.Module, config: dict, n: int, block: int, donor: Callable | None = None) -> float:
+def rescued(
+    model: nn.Module, config: dict, n: int, block: int, donor: Callable | None = None, pairs: Sequence[tuple[int, int]] | None = None,
+) -> float:
     """Share of right answers behind the horizon after the whole stream behind a block came from within it.
 
-    The donor is the same program begun later, so that its last position within the horizon has read the symbol
-    that the recipient has just read. Mean over all positions behind the horizon.
+    The donor is the same program begun later, so that its last position has read the symbol that the recipient has just
+    read. Mean over all positions behind the horizon, or over `pairs`.
 
     Args:
-        donor: takes the donor's symbols (n, horizon) and gives others in their place; as they are by default.
+        block: 1 is the first.
+        donor: takes the donor's symbols and gives others in their place; as they are by default.
+        pairs: the donor's last position and the recipient's, from 0; by default the last one within the horizon, for every
+            position behind it. With pairs, donors that begin with a symbol that stays are left out, as the authors do.
     """
     horizon = config["horizon"]
     tunnel = tunnels.build("recurrence", config)
     _, symbols = sequences(config.get("modulus", 17), n, tunnel.length, rng_for(tunnel, 484))
     name, found = f"residual.{block}", []
-    for k in range(horizon, tunnel.length - 1):
-        given = symbols[:, k - horizon + 1 : k + 1]  # (n, horizon), the last one is the symbol at k
+    if pairs is not None:
+        shift = pairs[0][1] - pairs[0][0]
+        symbols = symbols[symbols[:, shift] != symbols[:, shift + 1]]
+    for p, k in pairs or [(horizon - 1, k) for k in range(horizon, tunnel.length - 1)]:
+        given = symbols[:, k - p : k + 1]  # (n, p + 1), the last one is the symbol at k
         given = given if donor is None else donor(given)
         stream = activations(model, given, name)[name][:, -1]  # (n, D)
 
@@ -291,3 +322,48 @@ def rescue_controls(model: nn.Module, config: dict, n: int, draws: int) -> dict:
     rng = torch.Generator().manual_seed(SEED)
     dealt = stats.summary([rescued(model, config, n, 1, lambda given: given[torch.randperm(n, generator=rng)]) for _ in range(min(draws, 20))])
     return {"none": float(none), "other": dealt["null"], "dealt": dealt}
+
+
+def as_published(model: nn.Module, config: dict, n: int, draws: int) -> dict:
+    """What the authors' scripts measure of such a network, with their places and their error.
+
+    Returns:
+        inside, outside: mean entropy error in bits of the positions within the horizon, and of those behind.
+        before, read, random: the entropy error within the horizon where a program is at work: as it is; after the directions
+            from which a and b are read were taken out of the last stream, behind its norm, at each position its own; after
+            as many random ones (a median of `draws`, with "low" and "high").
+        block_1, block_2, ...: `rescued` with `PAIRS`, of which those count that fit.
+    """
+    p, horizon = config.get("modulus", 17), config["horizon"]
+    whole = tunnels.build("recurrence", {k: v for k, v in config.items() if k != "horizon"})
+    error = score_episodes(model, whole.sample(n, rng_for(whole, 485))).per_position["entropy_mae"]  # (T,)
+    program, symbols = sequences(p, 2 * n, whole.length, rng_for(whole, 486))
+    stream = activations(model, symbols[:, :horizon], "final")["final"].double().numpy()  # (B, horizon, D)
+    names, bases = np.eye(p), []
+    for k in range(1, horizon):  # at position 0 nothing of the program shows
+        rows = [fit_reader(stream[:, k], names[numbers]).subspace() for numbers in program.T.numpy()]
+        _, sizes, axes = np.linalg.svd(np.concatenate(rows), full_matrices=False)
+        bases.append(axes[sizes > 1e-6 * sizes[0]])  # (R, D)
+    episodes = whole.sample(4 * n, rng_for(whole, 487))
+    given = episodes.latents["symbols"]
+    episodes = episodes[episodes.latents["is_program"] & (given[:, 0] != given[:, 1])]
+
+    def within(axes: Sequence[np.ndarray]) -> float:
+        def change(x: torch.Tensor) -> torch.Tensor:
+            x = x.clone()
+            for k, basis in enumerate(axes, 1):
+                basis = torch.tensor(basis, dtype=x.dtype)
+                x[:, k] -= x[:, k] @ basis.T @ basis
+            return x
+
+        with edit(model, {"final": change}):
+            return float(score_episodes(model, episodes).per_position["entropy_mae"][:horizon].mean())
+
+    source = np.random.default_rng(SEED)
+    other = [within([np.linalg.qr(source.standard_normal(basis.shape[::-1]))[0].T for basis in bases]) for _ in range(min(draws, 20))]
+    null, places = stats.summary(other), [(a, b) for a, b in PAIRS if a < horizon and b < whole.length - 1]
+    rescue = {f"block_{i}": rescued(model, config, n, i, pairs=places) for i in range(1, len(model.blocks))} if places else {}
+    return {
+        "inside": float(error[:horizon].mean()), "outside": float(error[horizon:].mean()),
+        "before": within([]), "read": within(bases), "random": null["null"], "low": null["low"], "high": null["high"],
+    } | rescue

@@ -79,6 +79,11 @@ def _ablation(model: nn.Module, name: str, n: int, draws: int) -> dict:
     return {"noise": ablation.noise_nulls({name: {"0": ablation.opened(model, n, draws)}})}
 
 
+def _split(model: nn.Module, name: str, n: int, draws: int) -> dict:
+    label = name.removeprefix("recurrence-transformer-")
+    return {"trained": recurrence.asked({label: {"0": recurrence.split(model, model.record["tunnel_config"], n)}})}
+
+
 def _recurrence(model: nn.Module, name: str, n: int, draws: int) -> dict:
     found = recurrence.opened(model, model.record["tunnel_config"], n, draws)
     return {"trained": recurrence.asked({"horizon": {"0": found}}), "shuffled": {"rescue": found["rescue"]["dealt"]}}
@@ -89,4 +94,6 @@ READ: dict[str, dict[str, Callable]] = {  # by network: which records, and how
     "bijection-transformer-paired": {"probe_keys": _keys},
     "hmm-transformer": {"probe_ablation": _ablation},
     "recurrence-transformer-horizon": {"probe_recurrence": _recurrence},
+    "recurrence-transformer-train": {"probe_recurrence": _split},
+    "recurrence-transformer-train-p31": {"probe_recurrence": _split},
 }

@@ -48,14 +48,37 @@ def load(model_id: str | os.PathLike):
 
 
 class Plain:
-    """A tokenizer of transformers, called as those of `tokenizers` are: no special tokens added."""
+    """A tokenizer of transformers, called as those of `tokenizers` are: no special tokens added.
+
+    Attributes:
+        start: what it puts before every text by itself (a start token, or nothing); it belongs before a prompt, not
+            before a label.
+    """
 
     def __init__(self, tokenizer):
         self.tokenizer = tokenizer
+        self.start = list(tokenizer("")["input_ids"][:1])
 
     def encode(self, text: str):
         """Its tokens, as `.ids`."""
         return type("Encoded", (), {"ids": self.tokenizer(text, add_special_tokens=False)["input_ids"]})
+
+
+def natural(tokenizer, domain: str) -> list[list[int]]:
+    """The prompts of a domain as they come, as lists of tokens, each after what the tokenizer puts at a start."""
+    return [[*getattr(tokenizer, "start", []), *ids] for ids in prompts.prompts(tokenizer, domain, "natural")]
+
+
+def check_layout(model, ids: list[int], layout: layouts.Layout | None = None) -> float:
+    """The layout's largest rebuilding error on one prompt.
+
+    Raises:
+        ValueError: if attention's output cannot be built from the values that the layout names.
+    """
+    error = max(layouts.rebuilding_error(model, torch.tensor([ids]), layout))
+    if error > RIGHT:
+        raise ValueError(f"attention's output cannot be built from the values of this layout (error {error:.2g}): what it names is something else")
+    return error
 
 
 def measure(model, tokenizer, layout: layouts.Layout | None = None) -> list[str]:
@@ -64,10 +87,8 @@ def measure(model, tokenizer, layout: layouts.Layout | None = None) -> list[str]
     Raises:
         ValueError: for an unknown architecture, or a layout from whose values attention's output cannot be built.
     """
-    sets = {domain: prompts.prompts(tokenizer, domain, "natural") for domain in prompts.DOMAINS}
-    error = max(layouts.rebuilding_error(model, torch.tensor([sets["mixed"][0]]), layout))
-    if error > RIGHT:
-        raise ValueError(f"attention's output cannot be built from the values of this layout (error {error:.2g}): what it names is something else")
+    sets = {domain: natural(tokenizer, domain) for domain in prompts.DOMAINS}
+    error = check_layout(model, sets["mixed"][0], layout)
     lines = [f"layout: attention's output rebuilt, largest error {error:.1e}"]
     for domain, given in sets.items():
         looks = diagnose.observe(model, given, layout)

@@ -123,7 +123,7 @@ def _row(claim: Claim, evidence: Evidence, records: dict) -> dict:
         "test": claim.test, "note": claim.note, "also": list(evidence.others), "tried": {run: value for run, (value, _) in evidence.tried.items()},
         "null": null.value, "null_low": null.low, "null_high": null.high, "draws": null.draws,
         "null_what": null.what, "status": status, "reason": reason,
-        "settled_by": commands, "hours": _total(hours(name, records) for name in re.findall(r"--only (\S+)", commands)),
+        "settled_by": commands, "hours": _total(_hours(line, records) for line in commands.splitlines()),
         "band": [low, high], "rule": claim.rule, "how": claim.how, "read_against": claim.read_against,
         "beside": _beside(claim.read_against, records) if claim.network else None,
         "not_testable_if": claim.not_testable_if, "chapters": list(claim.chapters),
@@ -136,6 +136,12 @@ def _row(claim: Claim, evidence: Evidence, records: dict) -> dict:
         "smaller": evidence.smaller,
     }
     return store.plain(result, digits=None)
+
+
+def _hours(command: str, records: dict) -> float | None:
+    """About how many hours of one core a command of `settled_by` takes, if it trains."""
+    found = re.search(r"--only (\S+)", command)
+    return hours(found[1], records, again="--record" in command) if found else None
 
 
 def _beside(id: str | None, records: dict) -> dict | None:

@@ -132,6 +132,8 @@ def verdict(row: dict, null_status: str | None) -> str:
         return VERDICTS[3] if _at_its_null(row) else VERDICTS[4]
     if row["status"] == "not settled" and row["measured"] is not None and _at_its_null(row):
         return VERDICTS[5]
+    if row["status"] == "partly" and "but so is its null" in row["reason"]:
+        return VERDICTS[1]
     return {"partly": VERDICTS[2], "not settled": VERDICTS[6]}.get(row["status"], row["status"])
 
 

@@ -16,6 +16,7 @@ PUBLIC_PARAMETERS = {  # billions, by the model cards
     "EleutherAI/pythia-410m": 0.405, "meta-llama/Llama-3.2-1B": 1.236, "microsoft/phi-2": 2.780,
     "mistralai/Mistral-7B-v0.1": 7.242, "EleutherAI/pythia-12b": 11.846,
 }
+GATED = ("meta-llama/",)  # whoever downloads these accepts a licence on the hub first
 PASSES, READ = 1010, 10.0  # in float32 each pass reads all weights, GB/s; an estimate: a record keeps what it took
 TESTS = ("digits", "samples", "reaches", "fails", "at_least", "within")
 
@@ -60,6 +61,7 @@ class Claim:
     read_against: str | None = None
     missing: str | None = None
     weights: str | None = None
+    also_weights: list[str] = field(default_factory=list)
     unsigned: bool = False
     opens: dict[str, list[int]] = field(default_factory=dict)
     also: list[str] = field(default_factory=list)
@@ -67,6 +69,7 @@ class Claim:
     picked: str | None = None
     but: str | None = None
     cannot_refute: str | None = None
+    settles: list[str] = field(default_factory=list)
     note: str | None = None
     chapters: list[str] = field(default_factory=list)
 
@@ -115,19 +118,22 @@ class Claim:
 
     @property
     def command(self) -> str:
-        """What settles a row that waits for public weights, on a machine that reaches the hub, and what it takes."""
-        size = 4 * PUBLIC_PARAMETERS[self.weights]
-        takes = f"about {1.15 * size:.1f} GB of memory and {1 + PASSES * size / READ / 60:.0f} minutes"
-        return f"python -m bayeswind_lib language {self.weights} --record ({takes})"
+        """What settles a row that waits for public weights, on a machine that reaches the hub, and what it takes; a line a model."""
+        return "\n".join(map(_public_command, (self.weights, *self.also_weights)))
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """The lowest and the highest published value, as printed; twice the same if it is one."""
+        ends = [self.published, self.published_to or self.published]
+        if self.unsigned:
+            ends = [end.lstrip("-") for end in ends]
+        return tuple(sorted(ends, key=float))
 
     @property
     def bounds(self) -> tuple[float, float]:
         """The lowest and highest measured value that counts as reproduced, ends included."""
         if self.test in ("digits", "samples"):
-            ends = [self.published, self.published_to or self.published]
-            if self.unsigned:
-                ends = [end.lstrip("-") for end in ends]
-            low, high = sorted(ends, key=float)
+            low, high = self.ends
             return float(low) - half_unit(low), float(high) + half_unit(high)
         if self.test == "at_least":
             return (self.value if self.band is None else float(self.band)), math.inf
@@ -152,6 +158,13 @@ class Claim:
     @property
     def _failing(self) -> str:
         return f"from {self.fails_above:g} on" if self.fails_above is not None else f"up to {self.fails_below:g}"
+
+
+def _public_command(model: str) -> str:
+    size = 4 * PUBLIC_PARAMETERS[model]
+    takes = f"about {1.15 * size:.1f} GB of memory and {1 + PASSES * size / READ / 60:.0f} minutes"
+    gate = "; its licence is accepted on the hub first" if model.startswith(GATED) else ""
+    return f"python -m bayeswind_lib language {model} --record ({takes}{gate})"
 
 
 def _pair(value) -> list:

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 
 from bayeswind_lib.checkpoints.store import lookup
 from bayeswind_lib.ledger import baselines, trained
-from bayeswind_lib.ledger.claims import Claim
+from bayeswind_lib.ledger.claims import Claim, half_unit
 from bayeswind_lib.training.plans import run_of
 
 STATUSES = ("reproduced", "partly", "not reproduced", "not settled", "needs public weights", "not testable")
@@ -202,16 +202,22 @@ def _from_networks(claim: Claim, records: dict) -> Evidence:
 
 def _rescued(claim: Claim, base: float, records: dict) -> float | None:
     """The score, in the claim's unit, of the run with the lowest KL at another rate or budget."""
-    if claim.pairs or claim.length or claim.steps:
-        return None
     tried = [
-        row for row in trained.all_rows(records)
-        if row["name"] == claim.network and row.get("schedule_ended")
-        and trained.kind_of(row) in trained.TRIED
-        and _number(lookup(row, claim.measure)) is not None
+        (float(row["kl"]), value) for row in trained.all_rows(records)
+        if row["name"] == claim.network and row.get("schedule_ended") and trained.kind_of(row) in trained.TRIED
+        and (value := _score_of_other_run(row, claim)) is not None
     ]
-    best = min(tried, key=lambda row: float(row["kl"]), default=None)
-    return None if best is None else float(lookup(best, claim.measure)) * claim.scale / base
+    return min(tried)[1] * claim.scale / base if tried else None
+
+
+def _score_of_other_run(row: dict, claim: Claim) -> float | None:
+    """What a run at another rate or budget scores on what the claim is about; None if nobody scored it on that, or if it is
+    no score that training lowers (longer inputs, see `_tried_of_networks`)."""
+    if claim.length or claim.steps:
+        return None
+    if not claim.pairs:
+        return _number(lookup(row, claim.measure))
+    return _score_in_detail(row | {"scores": row | row["scores"]}, claim)[0] if "scores" in row else None
 
 
 def _base(claim: Claim, rows: list[dict], records: dict) -> tuple[float | None, float]:
@@ -299,14 +305,16 @@ def _mean_of_steps(scores: dict, measure: str, steps: list[int]) -> tuple[float 
 
 
 def _mean_of_runs(rows: list[dict]) -> tuple[float, float | None]:
-    """Mean over seeds; its error from the spread of the seeds, or of the episodes if there is one seed.
+    """Mean over seeds; its error from the spread of the seeds and from the episodes, which all seeds share, so that their
+    part does not shrink with the number of seeds.
 
     The error is None if there is one seed and no error was stored with it.
     """
     values = [row["measured"] for row in rows]
     if len(rows) == 1 or not all(map(math.isfinite, values)):
         return statistics.mean(values), rows[0]["standard_error"]
-    return statistics.mean(values), statistics.stdev(values) / math.sqrt(len(values))
+    of_episodes = [row["standard_error"] or 0.0 for row in rows]
+    return statistics.mean(values), math.hypot(statistics.stdev(values) / math.sqrt(len(values)), statistics.mean(of_episodes))
 
 
 def _smaller(claim: Claim, records: dict) -> dict | None:
@@ -361,7 +369,7 @@ def _untrained(found: dict, claim: Claim) -> Null:
 
 
 NULLS = {
-    "uniform": "the uniform guess", "untrained": "an untrained network", "copies": "an untrained network", "prior_only": "the prior alone",
+    "uniform": "the uniform guess", "parts": "the uniform guess on the same positions", "untrained": "an untrained network", "copies": "an untrained network", "prior_only": "the prior alone",
     "parameters": "a network of random depth and width",
     "entropy_rounding": "random distributions in bfloat16",
     "published": "the same arithmetic on numbers drawn at random",
@@ -427,7 +435,7 @@ def judge(claim: Claim, evidence: Evidence) -> tuple[str, str]:
     wanted, why = _judge(claim, granted)
     if wanted not in failed:
         return status, reason
-    for run, (value, own) in evidence.tried.items():
+    for run, (value, own) in sorted(evidence.tried.items(), key=lambda item: item[0].endswith("shorter")):  # whole runs say more
         null = evidence.null if own.value is None else own
         found, _ = _judge(claim, dataclasses.replace(granted, value=value, null=null, others=(), shares=(), rescued=None))
         if found not in failed:
@@ -451,6 +459,8 @@ def settled_by(claim: Claim, evidence: Evidence, status: str, records: dict[str,
         return claim.command
     if status != "not settled":
         return ""
+    if claim.settles:
+        return "\n".join(claim.settles)
     waiting = trained.waiting(records)
     found = []
     for name in (claim.network,) if claim.network else claim.opens:
@@ -484,7 +494,11 @@ def _judge(claim: Claim, evidence: Evidence) -> tuple[str, str]:
         return status, reason
     if evidence.null.value is None:
         return "not settled", "no null stands beside it yet"
+    if claim.bounds[0] < 0 < claim.bounds[1]:
+        return _no_effect(claim, evidence, status, reason)
     if not _beyond(claim, evidence):
+        if _says_nothing(claim, evidence):
+            return "partly", f"{reason}, but so is its null: {evidence.null.what}"
         return _if_failure_counts(claim, evidence, "no better than " + evidence.null.what)
     return status, reason
 
@@ -504,11 +518,25 @@ def _beyond(claim: Claim, evidence: Evidence) -> bool:
     return value > null.high if above else value < null.low
 
 
+def _says_nothing(claim: Claim, evidence: Evidence) -> bool:
+    """Whether the printed number itself is one that the null has too: finding it, in its band, says nothing, and refutes nothing."""
+    printed = claim.kind in ("paper", "code", "replication") and (claim.test == "at_least" or (claim.test == "within" and claim.bound is None))
+    return printed and not _beyond(claim, dataclasses.replace(evidence, value=claim.value))
+
+
+def _no_effect(claim: Claim, evidence: Evidence, status: str, reason: str) -> tuple[str, str]:
+    """Of a claim that nothing changes: a null that changes as little does not refute it, it only takes the meaning from it."""
+    (low, high), null = claim.bounds, evidence.null
+    if status == "reproduced" and null.low <= high and null.high >= low:
+        return "partly", f"{reason}, but so is its null: {null.what}"
+    return status, reason
+
+
 def judge_without_null(claim: Claim, evidence: Evidence) -> tuple[str, str]:
     """The status by the claim's band and controls, whatever its null has; of a probe, of all networks opened."""
     if claim.missing:
         return "not testable", f"missing: {claim.missing}"
-    if evidence.value is None and claim.weights:
+    if claim.weights and (evidence.value is None or len(evidence.others) < len(claim.also)):
         return "needs public weights", claim.command
     if evidence.value is None:
         return "not settled", _why_nothing(claim, evidence)
@@ -549,8 +577,7 @@ def _inside(value: float, bounds: tuple[float, float]) -> bool:
 def _digits(claim: Claim, evidence: Evidence) -> tuple[str, str]:
     low, high = claim.bounds
     if not _inside(evidence.value, (low, high)):
-        unit = high - low
-        if _inside(evidence.value, (low - unit / 2, high + unit / 2)):
+        if _inside(evidence.value, (low - half_unit(claim.ends[0]), high + half_unit(claim.ends[1]))):
             return "partly", "off by one in the last printed digit"
         return "not reproduced", "our value differs in the printed digits"
     if evidence.check is not None and not _agrees(evidence):
@@ -643,6 +670,8 @@ def _reaches(claim: Claim, evidence: Evidence) -> tuple[str, str]:
         return "reproduced", "at or below the band's end, far from its null"
     if evidence.value <= NEAR * end:
         return "partly", "above the band's end, by less than a factor of 2"
+    if evidence.rescued is not None and evidence.rescued <= end:
+        return "partly", f"above the band with the plain recipe; {evidence.rescued:.2g} at another rate or with a larger budget"
     return _if_failure_counts(claim, evidence, "above the band")
 
 

@@ -114,8 +114,10 @@ def waiting(records: dict[str, dict | None]) -> frozenset[str]:
     return frozenset(cell.name for cell in cells(QUEUE) if cell.key not in done)
 
 
-def hours(only: str, records: dict[str, dict | None]) -> float | None:
+def hours(only: str, records: dict[str, dict | None], again: bool = False) -> float | None:
     """About how many hours of one core `queue --only` still takes; None where no such network was trained before.
+
+    With `again`, of all its runs, also those that are done: what it takes with a record of its own.
 
     A run is taken to be as fast, update by update, as the fastest that a processor did of its name, or else of its
     architecture in its tunnel and size.
@@ -125,7 +127,7 @@ def hours(only: str, records: dict[str, dict | None]) -> float | None:
     for row in (row for row in rows if row["device"].startswith("cpu")):
         for kind in (row["name"], (row["tunnel"], row["architecture"], row["preset"])):
             pace[kind] = min(row["seconds"] / row["steps"], pace.get(kind, math.inf))
-    owed = [cell for cell in cells(QUEUE) if only in cell.key and cell.key not in done]
+    owed = [cell for cell in cells(QUEUE) if only in cell.key and (again or cell.key not in done)]
     known = [pace.get(cell.name, pace.get((cell.recipe.tunnel, cell.recipe.architecture, cell.preset))) for cell in owed]
     if not owed or None in known:
         return None

@@ -211,10 +211,11 @@ class Bench:
         model: a network with blocks and a stream (a transformer, Mamba, or MLP).
         episodes: on which it is scored; also the reference for "mean" and "resample".
         rng: for the ways that draw at random.
+        positions: the scored positions that count, all by default.
     """
 
-    def __init__(self, model: nn.Module, episodes: Episodes, rng: torch.Generator | None = None):
-        self.model, self.episodes, self.rng = model, episodes, rng
+    def __init__(self, model: nn.Module, episodes: Episodes, rng: torch.Generator | None = None, positions: slice = slice(None)):
+        self.model, self.episodes, self.rng, self.positions = model, episodes, rng, positions
         self.known = activations(model, episodes.inputs, "residual.*")
         self.reference: dict[str, torch.Tensor] = {}  # what parts write, as far as it was needed
         self.before = self.measures(resume(model, self.known[f"residual.{len(model.blocks)}"], len(model.blocks)))
@@ -238,10 +239,10 @@ class Bench:
         """The score of changed logits less that of the network as it is."""
         after, found = self.measures(logits), {}
         for name in ("kl", "entropy_mae", "tv"):
-            each = (after[name] - self.before[name]).mean(1)  # (B,)
+            each = (after[name] - self.before[name])[:, self.positions].mean(1)  # (B,)
             found[name] = float(each.mean())
             found[f"{name}_se"] = float(each.std() / math.sqrt(len(each)))
-        return Effect(what, how, **found, kl_before=float(self.before["kl"].mean()))
+        return Effect(what, how, **found, kl_before=float(self.before["kl"][:, self.positions].mean()))
 
 
 def concentration(effects: Iterable[Effect], measure: str = "kl") -> dict[str, float]:
