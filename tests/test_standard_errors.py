@@ -27,7 +27,7 @@ def bench(n: int, draw: np.random.Generator) -> list[tuple[float, float]]:
     """Of an ablation: n episodes of three positions, which share their episode's level."""
     cost = draw.exponential(size=(n, 1)) + 0.1 * draw.normal(size=(n, 3))
     some = object.__new__(Bench)
-    some.before = {name: torch.zeros(n, 3) for name in MEASURES}
+    some.positions, some.before = slice(None), {name: torch.zeros(n, 3) for name in MEASURES}
     some.measures = lambda logits: dict.fromkeys(MEASURES, logits)
     effect = some.compare(torch.tensor(cost), "layer.0", "zero")
     return [(getattr(effect, name), getattr(effect, f"{name}_se")) for name in MEASURES]
