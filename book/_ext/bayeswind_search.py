@@ -19,7 +19,8 @@ from bayeswind_predict import predict_answer, predict_answers
 
 FILE = "_static/sections.js"
 UNSEEN = ("genindex", "search")
-OBJECTIVES = "What you will be able to do"  # its words stand in the sections that it announces
+# Their words stand in the sections that they announce, or sum up.
+SUMMARIES = ("What you will be able to do", "Recap")
 # What is not prose, stands in a section of its own, or is hidden on its page until a bet.
 SKIPPED = (
     nodes.literal_block, nodes.table, nodes.raw, nodes.section, nodes.title, nodes.comment,
@@ -110,7 +111,7 @@ def sections_of(doctree) -> list[tuple[str, str, str]]:
         anchor = section["ids"][0] if found else ""
         text = words_of(section.children)
         named = "" if title is None else words_of(title.children)
-        if named and named != OBJECTIVES and (text or not found):
+        if named and named not in SUMMARIES and (text or not found):
             found.append((anchor, named, text))
     return found
 
