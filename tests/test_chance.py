@@ -137,5 +137,7 @@ def test_open_rows_say_what_they_wait_for():
     assert chance.waits_for(row | {"measured": 1.0, "reason": "above the band, but only 1 learning rate was tried, and at least 4 are asked for"}).endswith("a doubled budget of a-net")
     opened = {"network": "", "settled_by": "python -m bayeswind_lib queue --only a-net-seed\npython -m bayeswind_lib records a --runs runs/queue"}
     assert chance.waits_for(row | opened) == "a training of a-net"
+    again = row | {"settled_by": "\n".join(f"queue --only b-seed0-{key} --folder runs/again --record runs/again/queue.json" for key in "xyz")}
+    assert chance.waits_for(again | {"network": None}) == "another look at b, trained again"
     known = {chance.waits_for(row) for row in bw.ledger.rows() if row["status"] == "not settled"}
     assert len(known) < 40 and "a definition, a base or a second network" in known

@@ -281,6 +281,7 @@ def test_the_authors_interventions_are_theirs(near):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(programs, "PAIRS", ((2, 6),))
         again = programs.as_published(model, config, 300, 2)
+    assert again["dealt"]["draws"] == 2 and programs.dealt_of({"published": again}) is again["dealt"]
     assert again["block_1"] == pytest.approx(programs.rescued(model, config, 300, 1, pairs=[(2, 6)]))
 
 

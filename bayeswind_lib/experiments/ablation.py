@@ -212,7 +212,7 @@ def accuracy_drop(entry: dict, way: str) -> float:
 def noise_nulls(found: dict) -> dict:
     """The rules of the ledger, and what noise as long as the updates gives: by network, of seed 0.
 
-    Beside the least factor stands noise behind the layer that has it: noise behind another layer says nothing of this one.
+    Beside the least factor, and beside the largest drop, stands noise behind the layer that has it: noise behind another layer says nothing of this one.
     """
     rows: dict = {}
     for name, seeds in found.items():
@@ -221,7 +221,8 @@ def noise_nulls(found: dict) -> dict:
         least = min(entry["layers"], key=lambda row: row["bypass"]["entropy_mae"])
         ends = {end: least["noise_draws"]["entropy_mae"][end] / before for end in ("null", "low", "high")}
         right = entry["before"]["right"]
-        drops = {end: max((right - row["noise_draws"]["right"][other]) / right for row in entry["layers"])
+        most = min(entry["layers"], key=lambda row: row["bypass"]["right"])
+        drops = {end: (right - most["noise_draws"]["right"][other]) / right
                  for end, other in (("null", "null"), ("low", "high"), ("high", "low"))}
         draws = entry["layers"][0]["noise_draws"]["kl"]["draws"]
         rows[name] = {

@@ -86,7 +86,7 @@ def _split(model: nn.Module, name: str, n: int, draws: int) -> dict:
 
 def _recurrence(model: nn.Module, name: str, n: int, draws: int) -> dict:
     found = recurrence.opened(model, model.record["tunnel_config"], n, draws)
-    return {"trained": recurrence.asked({"horizon": {"0": found}}), "shuffled": {"rescue": found["rescue"]["dealt"]}}
+    return {"trained": recurrence.asked({"horizon": {"0": found}}), "shuffled": {"rescue": recurrence.dealt_of(found)}}
 
 
 READ: dict[str, dict[str, Callable]] = {  # by network: which records, and how

@@ -157,7 +157,9 @@ def _at_its_null(row: dict) -> bool:
 def waits_for(row: dict) -> str:
     """What a row that is not settled waits for, in a few words, the same for rows that one run would settle."""
     reason = row["reason"]
-    network = row["network"] or ", ".join(re.findall(r"--only (\S+)-seed", row["settled_by"]))
+    network = row["network"] or ", ".join(dict.fromkeys(re.findall(r"--only (\S+)-seed", row["settled_by"])))
+    if "--record" in row["settled_by"]:
+        return f"another look at {network}, trained again"
     if row["measured"] is None:
         return f"a training of {network}" if network else "a record of its own"
     if "still moved its KL" in reason:

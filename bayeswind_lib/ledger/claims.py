@@ -16,7 +16,7 @@ PUBLIC_PARAMETERS = {  # billions, by the model cards
     "EleutherAI/pythia-410m": 0.405, "meta-llama/Llama-3.2-1B": 1.236, "microsoft/phi-2": 2.780,
     "mistralai/Mistral-7B-v0.1": 7.242, "EleutherAI/pythia-12b": 11.846,
 }
-GATED = ("meta-llama/",)  # whoever downloads these accepts a licence on the hub first
+GATED = ("meta-llama/", "mistralai/")  # whoever downloads these accepts a licence on the hub first
 PASSES, READ = 1010, 10.0  # in float32 each pass reads all weights, GB/s; an estimate: a record keeps what it took
 TESTS = ("digits", "samples", "reaches", "fails", "at_least", "within")
 
@@ -69,6 +69,7 @@ class Claim:
     picked: str | None = None
     but: str | None = None
     cannot_refute: str | None = None
+    waits: str | None = None
     settles: list[str] = field(default_factory=list)
     note: str | None = None
     chapters: list[str] = field(default_factory=list)

@@ -459,6 +459,8 @@ def settled_by(claim: Claim, evidence: Evidence, status: str, records: dict[str,
         return claim.command
     if status != "not settled":
         return ""
+    if evidence.runs and evidence.base_runs and _unequal(claim, evidence):  # no run of the queue makes two recipes alike
+        return ""
     if claim.settles:
         return "\n".join(claim.settles)
     waiting = trained.waiting(records)
@@ -494,11 +496,11 @@ def _judge(claim: Claim, evidence: Evidence) -> tuple[str, str]:
         return status, reason
     if evidence.null.value is None:
         return "not settled", "no null stands beside it yet"
-    if claim.bounds[0] < 0 < claim.bounds[1]:
+    if claim.bounds[0] == -claim.bounds[1]:
         return _no_effect(claim, evidence, status, reason)
     if not _beyond(claim, evidence):
         if _says_nothing(claim, evidence):
-            return "partly", f"{reason}, but so is its null: {evidence.null.what}"
+            return "partly", f"{reason}{', but so is its null' if status == 'reproduced' else '; its null lies there too'}: {evidence.null.what}"
         return _if_failure_counts(claim, evidence, "no better than " + evidence.null.what)
     return status, reason
 
@@ -510,24 +512,29 @@ def _beyond(claim: Claim, evidence: Evidence) -> bool:
     large, and else where the published value lies, seen from the null's middle. Seeds that are dealt out to two
     networks, or exchanged between them, are once dealt as they were: that one has to be the most extreme.
     """
-    value, null = evidence.value, evidence.null
+    value, null, printed = evidence.value, evidence.null, _printed_size(claim)
     dealt = claim.over or claim.null.get("key", "").startswith(DEALT)
-    above = claim.test == "at_least" or (claim.bounds[0] != 0 and claim.value > null.value)
+    above = claim.test == "at_least" or ((claim.bounds[0] != 0 or claim.unsigned) and printed > null.value)
     if dealt:
         return value >= null.high if above else value <= null.low
     return value > null.high if above else value < null.low
 
 
+def _printed_size(claim: Claim) -> float:
+    """The printed value, without its sign where the sign is a choice."""
+    return abs(claim.value) if claim.unsigned else claim.value
+
+
 def _says_nothing(claim: Claim, evidence: Evidence) -> bool:
     """Whether the printed number itself is one that the null has too: finding it, in its band, says nothing, and refutes nothing."""
     printed = claim.kind in ("paper", "code", "replication") and (claim.test == "at_least" or (claim.test == "within" and claim.bound is None))
-    return printed and not _beyond(claim, dataclasses.replace(evidence, value=claim.value))
+    return printed and not _beyond(claim, dataclasses.replace(evidence, value=_printed_size(claim)))
 
 
 def _no_effect(claim: Claim, evidence: Evidence, status: str, reason: str) -> tuple[str, str]:
     """Of a claim that nothing changes: a null that changes as little does not refute it, it only takes the meaning from it."""
-    (low, high), null = claim.bounds, evidence.null
-    if status == "reproduced" and null.low <= high and null.high >= low:
+    if status == "reproduced" and _inside(evidence.null.value, claim.bounds):
+        null = evidence.null
         return "partly", f"{reason}, but so is its null: {null.what}"
     return status, reason
 
@@ -542,6 +549,8 @@ def judge_without_null(claim: Claim, evidence: Evidence) -> tuple[str, str]:
         return "not settled", _why_nothing(claim, evidence)
     if not evidence.finished:
         return "not settled", "the run's schedule had not ended"
+    if claim.waits:
+        return "not settled", claim.waits
     if len({_inside(value, claim.bounds) for value in (evidence.value, *evidence.others)}) > 1:
         values = ", ".join(f"{value:.2g}" for value in (evidence.value, *evidence.others))
         return "not settled", f"the networks that were opened do not agree: {values}"
