@@ -169,14 +169,14 @@ def confirm(network: nn.Module, score: Score, slack: float = 0.05) -> Score:
         network: what `load` returned.
         score: of that network, on fresh episodes of its own tunnel.
     Raises:
-        CheckpointError: naming the measure, both values and the difference allowed.
+        AssertionError: naming the measure, both values and the difference allowed.
     """
     stored = network.record["scores"]
     for key in ("entropy_mae", "kl", "tv"):
         now, then = getattr(score, key), stored[key]
         allowed = 6 * math.hypot(getattr(score, f"{key}_se"), stored[f"{key}_se"]) + slack * then
         if not abs(now - then) <= allowed:  # also if one is not a number
-            raise CheckpointError(
+            raise AssertionError(
                 f"{network.record['name']}, seed {network.record['seed']}: {key} is {now:.6g} here and "
                 f"{then:.6g} in its record, and may differ by {allowed:.2g}; score it on its own tunnel, "
                 f"{network.record['tunnel']} {network.record['tunnel_config']}, or get a fresh copy of both files"

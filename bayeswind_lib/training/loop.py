@@ -400,7 +400,7 @@ def score_again(network: nn.Module, tolerance: float = 5e-4) -> Score:
     Args:
         network: what `checkpoints.load` returned.
     Raises:
-        CheckpointError: naming the measure and both values.
+        AssertionError: naming the measure and both values.
     """
     episodes, _ = evaluation_episodes(Recipe.from_dict(network.record["recipe"]))
     score = score_episodes(network, episodes.to(next(network.parameters()).device))
@@ -408,7 +408,7 @@ def score_again(network: nn.Module, tolerance: float = 5e-4) -> Score:
     for key in ("entropy_mae", "kl", "tv"):
         now = getattr(score, key)
         if not abs(now - last[key]) < tolerance + 1e-3 * last[key]:
-            raise CheckpointError(
+            raise AssertionError(
                 f"{network.record['name']}, seed {network.record['seed']}: {key} is {now:.6g} on the episodes of its "
                 f"learning curve, which ends at {last[key]:.6g}; get a fresh copy of the weights and their record"
             )
