@@ -57,7 +57,8 @@ class Plain:
 
     def __init__(self, tokenizer):
         self.tokenizer = tokenizer
-        self.start = list(tokenizer("")["input_ids"][:1])
+        whole, bare = tokenizer("a")["input_ids"], self.encode("a").ids
+        self.start = list(whole[: -len(bare)]) if whole[-len(bare) :] == bare else []  # not what is put at an end
 
     def encode(self, text: str):
         """Its tokens, as `.ids`."""
