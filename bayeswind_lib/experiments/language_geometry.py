@@ -3,7 +3,7 @@
 Axes: n prompts, L layers, d coordinates of a value (all key-value heads).
 
 Two domains, each cut in two ways (`language.prompts`), run through the trained model and through a
-copy with fresh random weights; and the same functions on the book's own networks, as a control on
+copy with fresh random weights, and two more domains beside the mixed prompts; and the same functions on the book's own networks, as a control on
 which the answer is known. The value vectors of the last layer are kept, so that a reader can do the
 statistics again without the model.
 """
@@ -27,9 +27,10 @@ from bayeswind_lib.probes import nulls
 
 DRAWS = 200
 COPY_SEEDS = (18, 19)  # of two more copies
-DOMAINS = tuple(prompts.DOMAINS)
+DOMAINS = prompts.MAIN
+FURTHER = tuple(name for name in prompts.DOMAINS if name not in DOMAINS)
 BOOTSTRAPS = 400
-SETS = tuple(itertools.product(prompts.DOMAINS, prompts.CUTS))
+SETS = tuple(itertools.product(DOMAINS, prompts.CUTS))
 QUESTION = "The capital of France is"
 PROSE = (
     "Water boils at a lower temperature on a mountain, because the air presses less on it there. "
@@ -57,6 +58,8 @@ def measure(model: Llama, tokenizer, report: Callable = print) -> dict:
             observed[domain, cut] = diagnose.observe(network, prompts.prompts(tokenizer, domain, cut))
             report(f"{who}: {domain}, {cut} done")
         found[who] = of_network(observed, keep=who == "trained")
+        found[who]["further"] = {name: further(network, tokenizer, name, observed) for name in FURTHER}
+        report(f"{who}: {', '.join(FURTHER)} done")
     found["untrained_seeds"] = [found["untrained"]["apart"]["natural"] | {"seed": SEED}]
     for seed in COPY_SEEDS:
         copy.initialise(torch.Generator().manual_seed(seed))  # in place: a second copy would take too much memory
@@ -106,6 +109,15 @@ def of_network(observed: dict[tuple, PromptActivations], keep: bool) -> dict:
         a, b = (observed[domain, cut].values[:, -1] for domain in DOMAINS)
         apart[cut] = differences(a, b)
     return {"sets": sets, "apart": apart}
+
+
+def further(network, tokenizer, domain: str, observed: dict[tuple, PromptActivations]) -> dict:
+    """Another domain beside the mixed prompts, by cut: what tells the two apart, and the domain's mean entropy in bits."""
+    found = {}
+    for cut in prompts.CUTS:
+        looks = diagnose.observe(network, prompts.prompts(tokenizer, domain, cut))
+        found[cut] = differences(observed["mixed", cut].values[:, -1], looks.values[:, -1]) | {"entropy": float(looks.entropy.mean())}
+    return found
 
 
 def of_set(observed: PromptActivations, keep: bool) -> dict:
@@ -164,7 +176,7 @@ def with_error(focus: np.ndarray) -> dict:
 
 
 def differences(a: np.ndarray, b: np.ndarray) -> dict[str, dict]:
-    """Mathematics less mixed, by figure, beside what chance gives when the labels are dealt out anew."""
+    """The second set less the first, by figure, beside what chance gives when the labels are dealt out anew."""
     of, found = [manifold.shares(x) for x in (a, b)], {}
     for measure, drawn in diagnose.all_relabelled(a, b, DRAWS, np.random.default_rng(SEED)).items():
         mine = [one[measure] for one in of]
@@ -216,6 +228,10 @@ def ledger_values(found: dict) -> dict:
     for cut, one in found["trained"]["apart"].items():
         for key, apart in one.items():
             measured[f"{cut} apart {key}"], dealt[f"{cut} apart {key}"] = apart["value"], apart["null"]
+    for domain, by_cut in found["trained"]["further"].items():
+        for cut, key in itertools.product(prompts.CUTS, manifold.MEASURES):
+            name, apart = f"{domain} {cut} apart {key}", by_cut[cut][key]
+            measured[name], dealt[name] = apart["value"], apart["null"]
     cosines = np.array(found["keys"]["trained"])
     measured |= {
         "cosine": float(cosines[: len(cosines) // 3].mean()), "cosine over random": float(cosines.mean() / random["null"]),

@@ -88,7 +88,7 @@ def measure(model, tokenizer, layout: layouts.Layout | None = None) -> list[str]
     Raises:
         ValueError: for an unknown architecture, or a layout from whose values attention's output cannot be built.
     """
-    sets = {domain: natural(tokenizer, domain) for domain in prompts.DOMAINS}
+    sets = {domain: natural(tokenizer, domain) for domain in prompts.MAIN}
     error = check_layout(model, sets["mixed"][0], layout)
     lines = [f"layout: attention's output rebuilt, largest error {error:.1e}"]
     for domain, given in sets.items():

@@ -1,4 +1,4 @@
-"""Sentences of two domains, written for this book, and two ways to make prompts of them.
+"""Sentences of four domains, written for this book, and two ways to make prompts of them.
 
 Paper III compares prompts of many kinds ("mixed") with prompts of one domain. A domain narrows more
 than meaning: lengths, last words and how certain the next word is change as well, and values at the
@@ -6,10 +6,10 @@ last token depend on the last token above all. So every sentence here can be cut
 
     natural   whole, as its kind ends; lengths and last tokens differ
     matched   after its last " the", and of that the last `LENGTH` tokens: the same number of prompts,
-              the same length and the same last token in both domains
+              the same length and the same last token in every domain
 
 The mixed sentences are of five kinds, as published: an encyclopedia, news, fiction, comments in
-code, questions.
+code, questions. The domain with published numbers is mathematics; code and philosophy are named beside it.
 """
 
 from __future__ import annotations
@@ -111,7 +111,93 @@ MATHEMATICS = (
     "The number of subsets of a set with n elements is the power of two",
     "Expand that expression at zero and keep only terms up to the second order",
 )
-DOMAINS = {"mixed": MIXED, "mathematics": MATHEMATICS}
+PROGRAMS = (
+    "def read(path): # open the file, and close it when the block is left",
+    "for row in table: total += row[2] # the third column holds the price",
+    "while not queue.empty(): # work until nothing is left in the line",
+    "assert len(names) == len(set(names)) # no name may stand twice in the list",
+    "try: load() except OSError: # the disk was full, so delete the copy",
+    "x = x.reshape(n, -1) # keep the first axis and flatten all the others",
+    "return sorted(words, key=len)[-1] # of equal ones take the last word",
+    "if user is None: raise Denied # never tell a guest that the page exists",
+    "// the caller owns this pointer and has to free it after the call",
+    "int low = 0, high = n - 1; // both ends belong to the interval",
+    "for (int i = 0; i < n; i++) sum += a[i]; // the loop reads the array once",
+    "/* the hash of an empty string is zero, as in the old version */",
+    "mutex.lock(); count++; mutex.unlock(); // two threads share the counter",
+    "const url = base + id; // encode the id first, or the server answers 404",
+    "button.onclick = () => save(form); // disable the button until the answer",
+    "let found = items.filter(x => x.id !== id); // drop the item from the cart",
+    "SELECT name FROM users WHERE age > 30; -- use the index on the second column",
+    "INSERT INTO log VALUES (now(), 'start'); -- one line in the log for each run",
+    "rm -rf build && make all # build the program from the sources again",
+    "git rebase main # put the commits of the branch on top of the newest one",
+    "chmod +x run.sh # let the owner of the file execute the script",
+    "class Stack: # a list of which only the end is used by the caller",
+    "import json # the settings lie in the folder above the program",
+    "self.cache[key] = value # the oldest entry leaves when the cache is full",
+    "print(f'{share:.1%} done') # show the user how far the work is",
+    "fn area(r: f64) -> f64 { PI * r * r } // the radius is given in the same unit",
+    "impl Drop for Guard // release the lock at the end of the block",
+    "match line.parse() { Ok(n) => n, Err(_) => 0 } // a bad line counts as the zero",
+    "@cached # the result is kept for the rest of the session",
+    "df = df.dropna() # throw out the rows in which the date is missing",
+    "model.eval() # turn off the noise before the network is scored on the test set",
+    "loss.backward() # from the last layer to the first one of the network",
+    "if (a > b) swap(a, b); // from here on the first is the smaller one",
+    "#define MAX 64 // the longest name that the table can hold",
+    "@media print { nav { display: none } } /* hide the menu on the paper */",
+    "<img src='map.png' alt='A map'> <!-- the text is read when the image fails -->",
+    "time.sleep(1) # give the server a second before the next request",
+    "x, y = y, x % y # the remainder takes the place of the smaller number",
+    "seen.add(node) # mark the node before the search goes to the neighbours",
+    "raise ValueError(f'{n} is negative') # name the value in the message",
+)
+
+PHILOSOPHY = (
+    "A promise binds even when nobody would suffer if the word were broken",
+    "To know a thing is more than to be right about the thing by luck",
+    "The ship whose planks were all replaced is still called by the old name",
+    "If every choice has a cause, in what sense was the choice ours",
+    "The sceptic asks how we can tell waking from the dream of waking",
+    "A law that nobody could obey has lost the power to oblige",
+    "What is true of each member need not be true of the whole",
+    "The good that we do by chance earns us less than the good we intend",
+    "Whether a colour is in the object or in the eye has long been disputed",
+    "He argued that time is nothing but the order of events in the mind",
+    "Pleasure may be the aim of an action without being the reason for it",
+    "One cannot step twice, said the ancient writer, into the same river",
+    "That something is natural does not show by the fact alone that it is right",
+    "A just city gives to each of its parts the work that suits the part",
+    "We call the will free when it follows the law that it gives to itself",
+    "From the fact that we can imagine it nothing follows about the world",
+    "The self that remembers may not be the self that the memory is about",
+    "To doubt everything is still to think, and so the doubter exists",
+    "A word has its meaning, on this view, from the use that people make of the word",
+    "The existence of evil is the oldest argument against the goodness of a maker",
+    "No number of white swans can prove the rule that all swans have the colour",
+    "An idea that has no opposite tells us, some say, nothing about the world",
+    "The prisoner in the cave takes the shadow on the wall for the thing",
+    "Virtue is a habit, and it lies between the excess and the lack",
+    "If God commands it because it is good, the good stands above the command",
+    "The simplest of two theories is preferred, but the reason is in the dispute",
+    "Others have minds like mine, but the proof is only by the likeness",
+    "A machine that answers as we do may still lack the thing that we call the mind",
+    "Equality before the judge is not the same as equality in the purse",
+    "The happy life, the old teacher held, is a life according to the reason",
+    "What we owe to people not yet born is a question for the state",
+    "A contract that I never signed cannot be the source of the duty",
+    "The beautiful pleases us without a concept and without the wish to own the thing",
+    "Every science rests in the end on claims that the science cannot prove",
+    "Death is nothing to us, wrote the sage, since we never meet the event",
+    "The idea of a perfect island does not bring the island into being",
+    "A punishment looks back to the deed or forward to the effect",
+    "Things in themselves, on his account, lie behind the veil of the senses",
+    "Lying to a murderer at the door divides the friends of the rule",
+    "Between two equal bundles of hay the donkey of the fable starves",
+)
+DOMAINS = {"mixed": MIXED, "mathematics": MATHEMATICS, "code": PROGRAMS, "philosophy": PHILOSOPHY}
+MAIN = ("mixed", "mathematics")  # those that have published numbers
 CUTS = ("natural", "matched")
 
 

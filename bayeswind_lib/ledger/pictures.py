@@ -74,7 +74,7 @@ def precise() -> str:
 def faster() -> str:
     """Updates until a head has learned: plain and with faster values, published and measured."""
     plain, fast, times = row("em-plain-steps"), row("em-steps"), row("em-speed-up")
-    assert fast["status"] == times["status"] == "reproduced" != row("em-reading-values")["status"]
+    assert (fast["status"], times["status"]) == ("reproduced", "partly") and row("em-reading-values")["status"] == "not reproduced"
     assert "ten times the rate on every map" in times["null_what"] and times["null_low"] > times["measured"]  # the words below
     most, parts = max(plain["published"], plain["measured"]), []
     for i, (name, entry) in enumerate((("plain", plain), ("faster", fast))):
