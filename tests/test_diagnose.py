@@ -150,7 +150,8 @@ def test_sentences_are_ours_and_all_different():
     for domain, texts in prompts.DOMAINS.items():
         assert len(texts) == len(set(texts)) == 40, domain
         assert all(prompts.matched(text).endswith(prompts.LAST) and len(text) > len(prompts.matched(text)) for text in texts)
-    assert not set(prompts.MIXED) & set(prompts.MATHEMATICS)
+    together = [text for texts in prompts.DOMAINS.values() for text in texts]
+    assert len(together) == len(set(together)) and set(prompts.MAIN) < set(prompts.DOMAINS)
     with pytest.raises(ValueError, match="has no the"):
         prompts.matched("Nothing here")
 

@@ -14,7 +14,7 @@ from _support import in_ci
 from bayeswind_lib.checkpoints import store
 from bayeswind_lib.experiments import language_geometry as record
 from bayeswind_lib.experiments import language_sula
-from bayeswind_lib.language import diagnose, edits, llama, prompts, smollm
+from bayeswind_lib.language import diagnose, edits, llama, manifold, prompts, smollm
 from bayeswind_lib.language.stored import unpack
 
 STORED = store.read("language_geometry")
@@ -82,6 +82,16 @@ def test_a_spot_sample_of_the_record_is_recomputed(model, tokenizer, name):
     assert looks.lengths.tolist() == [stored["lengths"][i] for i in places]
     assert looks.entropy == pytest.approx([stored["entropy"][i] for i in places], abs=0.01)
     assert np.abs(looks.values[:, -1] - vectors[places]).max() < CLOSE * np.abs(vectors).max()
+
+
+@pytest.mark.parametrize("domain", record.FURTHER)
+def test_another_domain_is_measured_again(model, tokenizer, domain):
+    """Whole: the shares of its matched prompts and their entropy, as they are stored."""
+    stored = STORED["trained"]["further"][domain]["matched"]
+    looks = diagnose.observe(model, prompts.prompts(tokenizer, domain, "matched"))
+    assert looks.entropy.mean() == pytest.approx(stored["entropy"], abs=0.01)
+    again = manifold.shares(looks.values[:, -1])
+    assert {name: again[name] for name in manifold.MEASURES} == pytest.approx({name: stored[name]["of"][1] for name in manifold.MEASURES}, rel=0.01)
 
 
 def test_a_spot_sample_of_the_other_record_is_recomputed(model, tokenizer):
