@@ -392,6 +392,7 @@ RACE_RATES = {  # by arm and way the fastest of the trials, as the record `bindi
     ("lstm-convolution", "plain"): 8e-3, ("lstm-convolution", "staged"): 4e-3,
     ("mamba", "plain"): 8e-3, ("mamba", "staged"): 1e-3,
     ("mamba-unconvolved", "plain"): 1e-3, ("mamba-unconvolved", "staged"): 5e-4,
+    ("transformer-small", "staged"): 4e-3, ("transformer-muon", "staged"): 1e-2, ("transformer-small-muon", "staged"): 1e-2,
 }
 
 
