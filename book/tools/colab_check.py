@@ -40,8 +40,8 @@ TIMEOUT = 900  # seconds a cell; the longest takes well under a minute on Colab
 TAIL = 40  # lines of an error that are kept
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 # Versions that a reader of a failure asks for first; the notebooks import no others.
-ASKED = ("numpy", "torch", "matplotlib", "safetensors", "scikit-learn", "scipy", "tqdm", "ipykernel",
-         "ipywidgets", "ipython", "pip")  # fmt: skip
+ASKED = ("numpy", "torch", "matplotlib", "safetensors", "scikit-learn", "scipy", "tqdm",
+         "ipykernel", "ipywidgets", "ipython", "pip")  # fmt: skip
 
 
 @dataclass
