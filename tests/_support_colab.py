@@ -228,7 +228,7 @@ class Kernels:
     """
 
     def __init__(self, environment: Path, env: dict[str, str]):
-        self.command, self.seconds = colab_check.kernel_command(python_of(environment)), 0.0
+        self.command, self.seconds, self.answers = colab_check.kernel_command(python_of(environment)), 0.0, []
         self.nursery = self.folder = None
         if not Nursery.possible:
             return
@@ -248,7 +248,14 @@ class Kernels:
                 asked = self.listener.accept()
             except OSError:
                 return
-            threading.Thread(target=self.answer, args=(asked,), daemon=True).start()
+            self.answers.append(threading.Thread(target=self.answer, args=(asked,), daemon=True))
+            self.answers[-1].start()
+
+    def spent(self) -> float:
+        """The processor seconds so far, once those kernels have ended that were asked for: their end is noticed a moment later."""
+        for thread in self.answers:
+            thread.join(60)
+        return self.seconds
 
     def answer(self, asked: Connection) -> None:
         """Fork a kernel, and say how it ended; if nobody waits for that any more, end it."""

@@ -19,7 +19,7 @@ WEB = ROOT / "bayeswind_lib" / "widgets" / "web"  # scripts that the pages share
 PAGE = """<!DOCTYPE html><html lang="en" data-theme="{theme}"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1"><title>Explorer</title>
 <link rel="stylesheet" href="explorer.css"><link rel="stylesheet" href="{name}_explorer.css">
-<style>html[data-theme=dark] {{ background: #14181e; color: #eee }} body {{ margin: 12px }}</style>
+<style>html[data-theme=dark] {{ background: #14181e; color: #eee }} body {{ margin: 12px; font: 16px/1.5 Arial, "DejaVu Sans Condensed", sans-serif }}</style>
 {head}<script defer src="explorer.js"></script>{scripts}<script defer src="{name}_explorer.js"></script></head>
 <body><main><h1>Page</h1><div class="bw-explorer" data-explorer="{name}" {opens}></div></main></body></html>"""
 

@@ -15,7 +15,7 @@ import bayeswind_lib as bw
 PAGE = """<!DOCTYPE html><html lang="en" data-theme="light"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1"><title>Playground</title>
 <link rel="stylesheet" href="explorer.css"><link rel="stylesheet" href="machine_explorer.css"><link rel="stylesheet" href="playground.css">
-<style>html[data-theme=dark] {{ background: #14181e; color: #eee }} body {{ margin: 12px }}</style>
+<style>html[data-theme=dark] {{ background: #14181e; color: #eee }} body {{ margin: 12px; font: 16px/1.5 Arial, "DejaVu Sans Condensed", sans-serif }}</style>
 {scripts}</head><body><main><h1>Page</h1><div class="bw-explorer" data-explorer="playground" {given}><p
 class="poster bw-poster" style="height: 300px">A poster</p></div></main></body></html>"""
 # Back to where every test starts.

@@ -332,9 +332,9 @@ def test_every_cell_passes_nbval_alone_on_colab(notebook, tmp_path, tag, reposit
     (tmp_path / "alone").mkdir()
     alone = shutil.copy(notebook, tmp_path / "alone")
     variables = only(environment, **instead_of(settings()["repository"]["url"], tmp_path / "nothing"))
-    used = children_seconds() + kernels.seconds
+    used = children_seconds() + kernels.spent()
     result = nbval([alone], tmp_path, kernels=tmp_path / "kernels", env=variables)
-    used = children_seconds() + kernels.seconds - used
+    used = children_seconds() + kernels.spent() - used
     report_seconds(f"nbval on Colab's stand-in, {name}, processor", used, READ_BUDGET)
 
     assert not result.failed and not result.skipped, result.finished.tail()

@@ -212,7 +212,7 @@
         const left = f.left + j * wide, after = now.newPattern[j];
         const bar = (x, w, h, kind) => element("rect", { x, width: w, y: toY(h), height: Math.max(0, toY(0) - toY(h)), class: kind });
         f.svg.append(bar(left + wide * 0.16, wide * 0.34, a, "bw-was"), bar(left + wide * 0.5, wide * 0.34, after, "bw-is"),
-          text(left + wide * 0.33, toY(a) - 5, number(a)), text(left + wide * 0.67, toY(after) - 5, number(after)),
+          text(left + wide / 2 - 2, toY(a) - 5, number(a), "end"), text(left + wide / 2 + 2, toY(after) - 5, number(after), "start"),
           text(left + wide / 2, f.bottom + 17, String(j + 1)));
       });
       readout(bars, now.pattern.map((a, j) => ({
